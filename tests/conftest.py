@@ -1,0 +1,20 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real files (ADVSCENE_REAL_DATA, default ../shared/data); skips when absent."""
+    default = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
+    folder = Path(os.environ.get("ADVSCENE_REAL_DATA", default)).resolve()
+    if not (folder / "splats").is_dir():
+        pytest.skip(f"real files are absent: set ADVSCENE_REAL_DATA (looked in {folder})")
+    return folder

@@ -1,0 +1,42 @@
+"""`advscene view`: the viewer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True)
+class View:
+    """Open the viewer on a scene, on a run folder, or on the embedded demo."""
+
+    path: Annotated[Path | None, tyro.conf.Positional] = None
+    """Splat file or run folder; default: the embedded demo with its partly swept run."""
+    host: str = "127.0.0.1"
+    """Address to listen on; anything but 127.0.0.1 lets other machines in."""
+    port: int = 8080
+    """Port; the next free one is taken, and said, where it is in use."""
+    allow_origin: tuple[str, ...] = ()
+    """Extra page origins that may connect, such as https://tunnel.example (for proxies)."""
+    display_budget: int = 200_000
+    """Most Gaussians sent to the browser; scoring always uses all of them."""
+
+    def run(self) -> None:
+        """Serve until interrupted."""
+        from app.commands.output import progress_line
+        from app.session import Session
+        from app.viewer import serve
+        from scene.render.warmup import warmup
+
+        warmup(progress_line("compiling (once)"))
+        session = Session.open(self.path)
+        serve(
+            session,
+            host=self.host,
+            port=self.port,
+            allow_origins=self.allow_origin,
+            display_budget=self.display_budget,
+        )

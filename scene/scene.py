@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import hashlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scene.camera import Camera
 from scene.gaussians import Gaussians
+
+if TYPE_CHECKING:
+    from scene.io.loaded import LoadedGaussians
+    from scene.io.sidecar import Sidecar
 
 
 @dataclass(frozen=True)
@@ -52,3 +58,86 @@ class Scene:
     target: TargetBox | None = None
     background: tuple[float, float, float] = (0.0, 0.0, 0.0)
     provenance: dict[str, Any] = field(default_factory=dict)
+
+
+def load_scene(path: str | Path) -> Scene:
+    """Open a splat file of any format, with the sidecar `<stem>.scene.json` where there is one.
+
+    Up comes from the sidecar, else the splat file, else the cameras (estimated), else a default;
+    `up_source` says which. Raises InputError.
+    """
+    from scene.io.load import load_gaussians
+    from scene.io.sidecar import Sidecar, read_sidecar, sidecar_path
+
+    path = Path(path)
+    loaded = load_gaussians(path)
+    beside = sidecar_path(path)
+    sidecar = read_sidecar(beside) if beside.is_file() else Sidecar()
+    up, up_source = _choose_up(sidecar, loaded)
+    return Scene(
+        gaussians=loaded.gaussians,
+        name=sidecar.name or path.stem.removesuffix(".compressed"),
+        cameras=sidecar.cameras,
+        up=up,
+        up_source=up_source,
+        metres_per_unit=sidecar.metres_per_unit,
+        target=sidecar.target,
+        background=sidecar.background or (0.0, 0.0, 0.0),
+        provenance=_provenance(path, loaded, sidecar),
+    )
+
+
+def save_scene(scene: Scene, path: str | Path) -> Scene:
+    """Write `scene` as `.ply` or `.compressed.ply` plus its sidecar; returns it with the new hash.
+
+    Compressed PLY rounds the Gaussians (positions to 1/2000 of a chunk, 8-bit colors).
+    """
+    from scene.io.load import save_gaussians
+    from scene.io.sidecar import sidecar_path, write_sidecar
+
+    path = Path(path)
+    save_gaussians(scene.gaussians, path)
+    digest = file_sha256(path)
+    scene = replace(scene, provenance={**scene.provenance, "file": path.name, "sha256": digest})
+    write_sidecar(scene, sidecar_path(path), digest)
+    return scene
+
+
+def file_sha256(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _choose_up(sidecar: Sidecar, loaded: LoadedGaussians) -> tuple[tuple[float, float, float], str]:
+    from scene.up import DEFAULT_UP, DEFAULT_UP_SOURCE, estimate_up
+
+    if sidecar.up is not None:
+        return sidecar.up, sidecar.up_source or "scene file"
+    if loaded.up is not None:
+        return loaded.up, "splat file"
+    if sidecar.cameras:
+        cameras = [c.camera for c in sidecar.cameras]
+        return estimate_up(cameras), f"estimated from {len(cameras)} cameras"
+    return DEFAULT_UP, DEFAULT_UP_SOURCE
+
+
+def _provenance(path: Path, loaded: LoadedGaussians, sidecar: Sidecar) -> dict[str, Any]:
+    digest = file_sha256(path)
+    notes = list(loaded.notes)
+    if sidecar.splat_sha256 not in (None, digest):
+        notes.append("the scene file was written for another version of this splat file")
+    dropped = loaded.dropped
+    return {
+        **sidecar.provenance,
+        "file": path.name,
+        "sha256": digest,
+        "format": loaded.format,
+        "gaussians": len(loaded.gaussians),
+        "dropped": {
+            "not_finite": dropped.not_finite,
+            "zero_quaternion": dropped.zero_quaternion,
+            "bad_scale": dropped.bad_scale,
+        },
+        "notes": notes,
+    }

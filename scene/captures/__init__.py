@@ -1,1 +1,1 @@
-""""""
+"""Posed photos: one reader per format, path -> `scene.capture.Capture`."""

@@ -1,0 +1,205 @@
+"""The JSON file beside a splat that holds what splat formats cannot: cameras, up, scale, target."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scene.camera import Camera
+from scene.errors import InputError
+from scene.io.atomic import atomic_write
+from scene.scene import CaptureCamera, Scene, TargetBox
+
+SIDECAR_VERSION = 1
+_MAX_BYTES = 64 << 20
+_FIELDS = frozenset(
+    {"version", "name", "up", "up_source", "metres_per_unit", "background", "target", "cameras",
+     "splat_sha256", "provenance"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Sidecar:
+    """The fields of `<stem>.scene.json`, validated; None where the file is silent."""
+
+    name: str | None = None
+    cameras: tuple[CaptureCamera, ...] = ()
+    up: tuple[float, float, float] | None = None
+    up_source: str | None = None
+    metres_per_unit: float | None = None
+    target: TargetBox | None = None
+    background: tuple[float, float, float] | None = None
+    splat_sha256: str | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+
+def sidecar_path(splat: Path) -> Path:
+    """`street.ply` and `street.compressed.ply` both have `street.scene.json`."""
+    stem = splat.stem.removesuffix(".compressed")
+    return splat.with_name(f"{stem}.scene.json")
+
+
+def read_sidecar(path: Path) -> Sidecar:
+    """Read and validate a sidecar. Raises InputError that names the file and the field."""
+    fields = read_json_object(path)
+    version = fields.get("version")
+    if version != SIDECAR_VERSION:
+        raise InputError(f"{path}: version: wanted {SIDECAR_VERSION}, found {version!r}")
+    if unknown := sorted(set(fields) - _FIELDS):
+        raise InputError(f"{path}: unknown field {unknown[0]!r}; known are {', '.join(_FIELDS)}")
+    check = _Checker(path, fields)
+    up = check.vector("up")
+    if up is not None:
+        norm = float(np.linalg.norm(up))
+        if norm < 1e-9:
+            raise InputError(f"{path}: up: wanted a direction, found {up}")
+        up = (up[0] / norm, up[1] / norm, up[2] / norm)
+    scale = check.number("metres_per_unit")
+    if scale is not None and scale <= 0:
+        raise InputError(f"{path}: metres_per_unit: wanted > 0, found {scale:g}")
+    background = check.vector("background")
+    if background is not None and not all(0 <= c <= 1 for c in background):
+        raise InputError(f"{path}: background: wanted sRGB values in [0, 1], found {background}")
+    return Sidecar(
+        name=check.text("name"),
+        cameras=_cameras(path, fields.get("cameras")),
+        up=up,
+        up_source=check.text("up_source"),
+        metres_per_unit=scale,
+        target=_target(path, fields.get("target")),
+        background=background,
+        splat_sha256=check.text("splat_sha256"),
+        provenance=check.mapping("provenance"),
+    )
+
+
+def write_sidecar(scene: Scene, path: Path, splat_sha256: str) -> None:
+    """Write the sidecar of `scene`, whose splat file has the hash `splat_sha256`."""
+    target = scene.target
+    fields: dict[str, Any] = {
+        "version": SIDECAR_VERSION,
+        "name": scene.name,
+        "up": list(scene.up),
+        "up_source": scene.up_source,
+        "metres_per_unit": scene.metres_per_unit,
+        "background": list(scene.background),
+        "target": None
+        if target is None
+        else {
+            "label": target.label,
+            "center": target.center.tolist(),
+            "axes": target.axes.tolist(),
+            "half_sizes": target.half_sizes.tolist(),
+        },
+        "cameras": [
+            {"name": c.name, "held_out": c.held_out, **c.camera.to_dict()} for c in scene.cameras
+        ],
+        "splat_sha256": splat_sha256,
+        "provenance": scene.provenance,
+    }
+    with atomic_write(path) as file:
+        file.write(json.dumps(fields, indent=1).encode())
+
+
+def read_json_object(path: Path, max_bytes: int = _MAX_BYTES) -> dict[str, Any]:
+    """A JSON file whose top level is an object. Raises InputError."""
+    try:
+        if path.stat().st_size > max_bytes:
+            raise InputError(f"{path}: larger than {max_bytes >> 20} MB, not read as JSON")
+        fields = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: wanted a JSON file, found {error}") from error
+    if not isinstance(fields, dict):
+        raise InputError(f"{path}: wanted a JSON object, found {type(fields).__name__}")
+    return fields
+
+
+@dataclass(frozen=True)
+class _Checker:
+    """Typed access to one object's fields; InputError names file and field."""
+
+    path: Path
+    fields: dict[str, Any]
+
+    def _wrong(self, name: str, wanted: str) -> InputError:
+        return InputError(f"{self.path}: {name}: wanted {wanted}, found {self.fields[name]!r:.80}")
+
+    def text(self, name: str) -> str | None:
+        value = self.fields.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(name, "text")
+        return value
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        value = self.fields.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise self._wrong(name, "an object")
+        return value or {}
+
+    def number(self, name: str) -> float | None:
+        value = self.fields.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+            raise self._wrong(name, "a finite number")
+        return float(value)
+
+    def array(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        try:
+            array = np.asarray(self.fields.get(name), dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.empty(0)
+        if array.shape != shape or not np.isfinite(array).all():
+            size = "x".join(str(n) for n in shape)
+            raise (
+                self._wrong(name, f"{size} finite numbers")
+                if name in self.fields
+                else InputError(f"{self.path}: {name}: wanted {size} finite numbers, found none")
+            )
+        return array
+
+    def vector(self, name: str) -> tuple[float, float, float] | None:
+        if self.fields.get(name) is None:
+            return None
+        x, y, z = self.array(name, (3,)).tolist()
+        return (x, y, z)
+
+
+def _cameras(path: Path, entries: Any) -> tuple[CaptureCamera, ...]:
+    if entries is None:
+        return ()
+    if not isinstance(entries, list):
+        raise InputError(f"{path}: cameras: wanted a list, found {type(entries).__name__}")
+    cameras = []
+    for i, entry in enumerate(entries):
+        camera = Camera.from_dict(entry, source=f"{path}: cameras[{i}]")
+        name = str(entry.get("name", f"camera {i}"))
+        cameras.append(CaptureCamera(name, camera, bool(entry.get("held_out", False))))
+    return tuple(cameras)
+
+
+def _target(path: Path, entry: Any) -> TargetBox | None:
+    if entry is None:
+        return None
+    if not isinstance(entry, dict):
+        raise InputError(f"{path}: target: wanted an object, found {type(entry).__name__}")
+    check = _Checker(path, {f"target.{name}": value for name, value in entry.items()})
+    axes = check.array("target.axes", (3, 3))
+    if not np.allclose(axes @ axes.T, np.eye(3), atol=1e-4):
+        raise InputError(f"{path}: target.axes: wanted three perpendicular unit rows")
+    half_sizes = check.array("target.half_sizes", (3,))
+    if (half_sizes <= 0).any():
+        raise InputError(f"{path}: target.half_sizes: wanted > 0, found {half_sizes.tolist()}")
+    return TargetBox(
+        center=check.array("target.center", (3,)),
+        axes=axes,
+        half_sizes=half_sizes,
+        label=(check.text("target.label") or "").strip().lower(),
+    )

@@ -279,6 +279,23 @@ def exp2(x: Vec) -> Vec:
     return Vec(builder, builder.bitcast(bits, FLOATS))
 
 
+def transposed(rows: list[Vec]) -> list[Vec]:
+    """Sixteen vectors as a 16x16 matrix, transposed in registers."""
+    builder = rows[0].builder
+    rows = list(rows)
+    for step in (1, 2, 4, 8):
+        # swap the off-diagonal halves of every 2x2 group of `step`-sized blocks
+        upper = [(LANES + lane - step) if lane & step else lane for lane in range(LANES)]
+        lower = [(LANES + lane) if lane & step else lane + step for lane in range(LANES)]
+        for i in range(LANES):
+            if not i & step:
+                a, b = rows[i].value, rows[i + step].value
+                for target, picks in ((i, upper), (i + step, lower)):
+                    chosen = ir.Constant(INTS, [int32(pick) for pick in picks])
+                    rows[target] = Vec(builder, builder.shuffle_vector(a, b, chosen))
+    return rows
+
+
 def for_each_bit(builder: Builder, bits: Value, body: Callable[[Value], None]) -> None:
     """Emit a loop: `body(k)` (64-bit k, ascending) for every set bit k of a 32-bit value."""
     function = builder.function

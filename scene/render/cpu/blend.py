@@ -1,0 +1,155 @@
+"""Kernels: tiles of a picture from their lists of records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scene.render.cpu.cache import helper, kernel
+from scene.render.cpu.records import LANES, RECORD_FLOATS
+from scene.render.cpu.simd import prefetch, take_ticket
+from scene.render.cpu.simd_blend import (
+    CHUNK,
+    PLANE_DEPTH_SUM,
+    PLANE_MEDIAN_DEPTH,
+    PLANE_RED,
+    blend_blocks_color,
+    blend_blocks_depths,
+    prepare,
+)
+from scene.render.cpu.simd_tile import (
+    ALL_BLOCKS,
+    BLOCK,
+    BLOCK_FLOATS,
+    BLOCKS,
+    SCRATCH_FLOATS,
+    TILE,
+    live_blocks,
+)
+
+_PREFETCH_AHEAD = 8
+_CACHE_LINE_FLOATS = 16
+_STATE_FLOATS = BLOCKS * BLOCK_FLOATS
+
+
+@kernel
+def blend_color(records, lists, starts, background, tickets, rgb, alpha):  # type: ignore[no-untyped-def]
+    """Draw tiles until none is left: rgb (H, W, 3) with background, alpha (H, W).
+
+    records: flat, in depth order. lists, starts: from binning. tickets: int64, [0] is the next
+    tile that no thread has taken.
+    """
+    height, width = alpha.shape
+    tiles_x = (width + TILE - 1) // TILE
+    tiles = len(starts) - 1
+    state, scratch = _aligned(_STATE_FLOATS), _aligned(CHUNK * SCRATCH_FLOATS)
+    masks, offsets = np.empty(CHUNK, np.int32), np.empty(CHUNK, np.int64)
+    while True:
+        tile = take_ticket(tickets)
+        if tile >= tiles:
+            break
+        x, y = (tile % tiles_x) * TILE, (tile // tiles_x) * TILE
+        live = _clear(state, x, y, width, height)
+        at, end = starts[tile], starts[tile + 1]
+        while at < end and live != 0:
+            count = min(CHUNK, end - at)
+            _prepare_chunk(records, lists, at, count, end, x, y, live, scratch, masks, offsets)
+            live = blend_blocks_color(state, scratch, masks, records, offsets, live)
+            at += count
+        _store_color(state, x, y, background, rgb, alpha)
+
+
+@kernel
+def blend_depths(records, lists, starts, background, tickets, rgb, alpha, expected, median):  # type: ignore[no-untyped-def]
+    """As `blend_color`, and expected depth and median depth (H, W), 0 where there is none."""
+    height, width = alpha.shape
+    tiles_x = (width + TILE - 1) // TILE
+    tiles = len(starts) - 1
+    state, scratch = _aligned(_STATE_FLOATS), _aligned(CHUNK * SCRATCH_FLOATS)
+    masks, offsets = np.empty(CHUNK, np.int32), np.empty(CHUNK, np.int64)
+    while True:
+        tile = take_ticket(tickets)
+        if tile >= tiles:
+            break
+        x, y = (tile % tiles_x) * TILE, (tile // tiles_x) * TILE
+        live = _clear(state, x, y, width, height)
+        at, end = starts[tile], starts[tile + 1]
+        while at < end and live != 0:
+            count = min(CHUNK, end - at)
+            _prepare_chunk(records, lists, at, count, end, x, y, live, scratch, masks, offsets)
+            live = blend_blocks_depths(state, scratch, masks, records, offsets, live)
+            at += count
+        _store_color(state, x, y, background, rgb, alpha)
+        _store_depths(state, x, y, expected, median)
+
+
+@helper
+def _aligned(size):  # type: ignore[no-untyped-def]
+    """A float32 array that starts on a cache line."""
+    raw = np.empty(size + _CACHE_LINE_FLOATS, np.float32)
+    skip = ((64 - (raw.ctypes.data & 63)) & 63) >> 2
+    return raw[skip : skip + size]
+
+
+@helper
+def _clear(state, x, y, width, height):  # type: ignore[no-untyped-def]
+    """Start a tile at pixel x, y; returns the mask of blocks that have a pixel in the picture."""
+    for block in range(BLOCKS):
+        start = np.uint64(block * BLOCK_FLOATS)
+        for i in range(LANES):
+            state[start + np.uint64(i)] = np.float32(1.0)
+        for i in range(LANES, BLOCK_FLOATS):
+            state[start + np.uint64(i)] = np.float32(0.0)
+    if x + TILE <= width and y + TILE <= height:
+        return np.int32(ALL_BLOCKS)
+    for j in range(TILE):
+        for i in range(TILE):
+            if x + i >= width or y + j >= height:
+                state[_state_index(i, j)] = np.float32(-1.0)
+    return live_blocks(state)
+
+
+@helper
+def _state_index(i, j):  # type: ignore[no-untyped-def]
+    """Where the transmittance of pixel i, j of a tile stands in its state."""
+    block = (j // BLOCK) * (TILE // BLOCK) + i // BLOCK
+    return np.uint64(block * BLOCK_FLOATS + (j % BLOCK) * BLOCK + i % BLOCK)
+
+
+@helper
+def _prepare_chunk(records, lists, at, count, end, x, y, live, scratch, masks, offsets):  # type: ignore[no-untyped-def]
+    center_x, center_y = np.float32(x) + np.float32(0.5), np.float32(y) + np.float32(0.5)
+    for slot in range(count):
+        place = at + slot
+        if place + _PREFETCH_AHEAD < end:
+            prefetch(records, np.int64(lists[place + _PREFETCH_AHEAD]) * RECORD_FLOATS)
+        offset = np.int64(lists[place]) * RECORD_FLOATS
+        offsets[slot] = offset
+        prepare(scratch, masks, slot, records, offset, center_x, center_y, live)
+    for slot in range(count, CHUNK):
+        masks[slot] = 0
+
+
+@helper
+def _store_color(state, x, y, background, rgb, alpha):  # type: ignore[no-untyped-def]
+    height, width = alpha.shape
+    for j in range(min(TILE, height - y)):
+        for i in range(min(TILE, width - x)):
+            at = _state_index(i, j)
+            transmittance = abs(state[at])
+            alpha[y + j, x + i] = np.float32(1.0) - transmittance
+            for channel in range(3):
+                blended = state[at + np.uint64((PLANE_RED + channel) * LANES)]
+                rgb[y + j, x + i, channel] = blended + transmittance * background[channel]
+
+
+@helper
+def _store_depths(state, x, y, expected, median):  # type: ignore[no-untyped-def]
+    height, width = expected.shape
+    for j in range(min(TILE, height - y)):
+        for i in range(min(TILE, width - x)):
+            at = _state_index(i, j)
+            weight = np.float32(1.0) - abs(state[at])
+            total = state[at + np.uint64(PLANE_DEPTH_SUM * LANES)]
+            mean = total / weight if weight > np.float32(0.0) else np.float32(0.0)
+            expected[y + j, x + i] = mean
+            median[y + j, x + i] = state[at + np.uint64(PLANE_MEDIAN_DEPTH * LANES)]

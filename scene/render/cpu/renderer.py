@@ -1,0 +1,239 @@
+"""The CPU renderer: the kernels' stages put together, with buffers for concurrent callers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scene.camera import Camera
+from scene.gaussians import Gaussians
+from scene.render.api import Color, Output, Rendered, RenderSettings
+from scene.render.cpu import binning, blend, depth_sort, project
+from scene.render.cpu.records import (
+    LANES,
+    RECORD_FLOATS,
+    FloatArray,
+    PackedScene,
+    aligned,
+    pack_scene,
+)
+from scene.render.cpu.simd_tile import TILE
+from scene.render.cpu.threads import default_threads, run_shares
+
+_FIRST_PAIRS = 1 << 18
+_KEPT_BUFFERS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What is visible from one camera, ready to be blended. Arrays live in reused buffers.
+
+    records: flat float32, `count` rows in depth order (layout: `records` module).
+    ids: (count,) int32, each record's index in the scene.
+    lists, starts: lists[starts[t]:starts[t + 1]] are the records of tile t (row by row), in order.
+    """
+
+    records: FloatArray
+    ids: NDArray[np.int32]
+    count: int
+    lists: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+
+class Buffers:
+    """Working memory of one render call; grows when a view needs more."""
+
+    def __init__(self, blocks: int, threads: int) -> None:
+        rows = blocks * LANES
+        self.unsorted = aligned((rows * RECORD_FLOATS,))
+        self.records = aligned((rows * RECORD_FLOATS,))
+        self.keys = np.empty(rows, np.uint32)
+        self.ids = np.empty(rows, np.int32)
+        self.sort_keys = (np.empty(rows, np.uint32), np.empty(rows, np.uint32))
+        self.sort_order = (np.empty(rows, np.int32), np.empty(rows, np.int32))
+        self.pairs = [np.empty(_FIRST_PAIRS, np.int64) for _ in range(threads)]
+        self.lists = np.empty(_FIRST_PAIRS, np.int32)
+
+    def pairs_for(self, thread: int, needed: int) -> NDArray[np.int64]:
+        """The thread's pair buffer, replaced by one with a quarter more than `needed` rows."""
+        self.pairs[thread] = np.empty(needed + needed // 4, np.int64)
+        return self.pairs[thread]
+
+    def lists_for(self, needed: int) -> NDArray[np.int32]:
+        """The list buffer, with room for `needed` entries."""
+        if len(self.lists) < needed:
+            self.lists = np.empty(needed + needed // 4, np.int32)
+        return self.lists
+
+
+class CpuRenderer:
+    """A scene packed for the CPU kernels; see `scene.render.api.Renderer`.
+
+    Any number of Python threads may render at once: each call works in buffers of its own.
+    """
+
+    backend = "cpu"
+
+    def __init__(
+        self,
+        gaussians: Gaussians,
+        settings: RenderSettings | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self._prepare(pack_scene(gaussians), settings or RenderSettings(), threads)
+
+    @classmethod
+    def of_packed(
+        cls,
+        packed: PackedScene,
+        settings: RenderSettings | None = None,
+        threads: int | None = None,
+    ) -> CpuRenderer:
+        """A renderer of a scene that is packed already."""
+        renderer = cls.__new__(cls)
+        renderer._prepare(packed, settings or RenderSettings(), threads)
+        return renderer
+
+    def _prepare(self, packed: PackedScene, settings: RenderSettings, threads: int | None) -> None:
+        if settings.near <= 0:
+            raise ValueError(f"near: wanted a depth > 0, found {settings.near}")
+        self.packed = packed
+        self.settings = settings
+        self.threads = threads or default_threads()
+        self._free: list[Buffers] = []
+        self._lock = threading.Lock()
+
+    def recolored(self, colors: FloatArray) -> CpuRenderer:
+        """The same Gaussians with other colors, sharing all geometry.
+
+        colors: (N, 3) final RGB in the scene's order, used as they are: no harmonics, no clamp.
+        """
+        return CpuRenderer.of_packed(self.packed.recolored(colors), self.settings, self.threads)
+
+    def render(
+        self,
+        camera: Camera,
+        background: Color = (0.0, 0.0, 0.0),
+        outputs: frozenset[Output] = frozenset({"rgb", "alpha"}),
+    ) -> Rendered:
+        """Draw one picture."""
+        with self._buffers() as buffers:
+            view = self.view(camera, buffers)
+            return self.blend(view, camera, background, outputs)
+
+    def view(self, camera: Camera, buffers: Buffers) -> View:
+        """Project, sort and bin: everything before the first pixel."""
+        starts, counts = self._project(camera, buffers)
+        order = self._sort(buffers, starts, counts)
+        lists, tile_starts = self._bin(camera, buffers, order)
+        return View(buffers.records, buffers.ids[order], len(order), lists, tile_starts)
+
+    def _project(
+        self, camera: Camera, buffers: Buffers
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        vector = project.camera_vector(camera, self.settings)
+        packed, threads = self.packed, self.threads
+
+        def share(thread: int) -> int:
+            return project.project(
+                packed.geometry.reshape(-1),
+                packed.colors.reshape(-1),
+                packed.coefficients,
+                packed.ids,
+                vector,
+                self.settings.antialiased,
+                thread,
+                threads,
+                buffers.unsorted,
+                buffers.keys,
+                buffers.ids,
+            )
+
+        counts = np.array(run_shares(threads, share), dtype=np.int64)
+        blocks = len(packed.geometry)
+        starts = [LANES * project.first_block(blocks, t, threads) for t in range(threads)]
+        return np.array(starts, dtype=np.int64), counts
+
+    def _sort(
+        self, buffers: Buffers, starts: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        (keys_a, keys_b), (order_a, order_b) = buffers.sort_keys, buffers.sort_order
+        count = depth_sort.depth_order(
+            buffers.keys, buffers.ids, starts, counts, keys_a, order_a, keys_b, order_b
+        )
+        return order_b[:count]
+
+    def _bin(
+        self, camera: Camera, buffers: Buffers, order: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        threads, count = self.threads, len(order)
+        width, height = camera.width, camera.height
+        tiles = -(-width // TILE) * -(-height // TILE)
+        tile_counts = np.empty((threads, tiles), np.int32)
+
+        def list_share(thread: int) -> None:
+            first, last = count * thread // threads, count * (thread + 1) // threads
+            depth_sort.gather_records(buffers.unsorted, order, first, last, buffers.records)
+            pairs = buffers.pairs[thread]
+            while True:
+                needed = binning.list_pairs(
+                    buffers.records, first, last, width, height, pairs, tile_counts[thread]
+                )
+                if needed <= len(pairs):
+                    return
+                pairs = buffers.pairs_for(thread, needed)
+
+        run_shares(threads, list_share)
+        pair_counts = tile_counts.sum(axis=1)
+        starts = np.empty(tiles + 1, np.int64)
+        total = binning.tile_starts(tile_counts, starts)
+        lists = buffers.lists_for(total)
+
+        def scatter_share(thread: int) -> None:
+            binning.scatter_pairs(
+                buffers.pairs[thread], int(pair_counts[thread]), tile_counts[thread], lists
+            )
+
+        run_shares(threads, scatter_share)
+        return lists, starts
+
+    def blend(
+        self, view: View, camera: Camera, background: Color, outputs: frozenset[Output]
+    ) -> Rendered:
+        """Draw the picture of a view; depths are computed only when asked for."""
+        size = (camera.height, camera.width)
+        rgb, alpha = np.empty((*size, 3), np.float32), np.empty(size, np.float32)
+        tickets = np.zeros(1, np.int64)
+        shared = (view.records, view.lists, view.starts, np.array(background, np.float32), tickets)
+        if not outputs & {"expected_depth", "median_depth"}:
+            run_shares(self.threads, lambda thread: blend.blend_color(*shared, rgb, alpha))
+            return Rendered(rgb, alpha)
+        expected, median = np.empty(size, np.float32), np.empty(size, np.float32)
+        run_shares(
+            self.threads,
+            lambda thread: blend.blend_depths(*shared, rgb, alpha, expected, median),
+        )
+        return Rendered(
+            rgb,
+            alpha,
+            expected if "expected_depth" in outputs else None,
+            median if "median_depth" in outputs else None,
+        )
+
+    @contextmanager
+    def _buffers(self) -> Iterator[Buffers]:
+        """Buffers that no other call is using; a few are kept for the next calls."""
+        with self._lock:
+            buffers = self._free.pop() if self._free else None
+        buffers = buffers or Buffers(len(self.packed.geometry), self.threads)
+        try:
+            yield buffers
+        finally:
+            with self._lock:
+                if len(self._free) < _KEPT_BUFFERS:
+                    self._free.append(buffers)

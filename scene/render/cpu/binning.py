@@ -9,6 +9,7 @@ order within a tile is therefore the depth order, whatever the number of threads
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from scene.render.cpu.records import (
     MEAN_Y,
     RECORD_FLOATS,
     SLOPE_Y,
+    FloatArray,
+    Int32Array,
+    IntArray,
 )
 from scene.render.cpu.simd_tile import TILE
 
@@ -36,7 +40,15 @@ _ROW_MASK = 0xFFFFFFFF
 
 
 @kernel
-def list_pairs(records, first, last, width, height, pairs, tile_counts):  # type: ignore[no-untyped-def]
+def list_pairs(
+    records: FloatArray,
+    first: int,
+    last: int,
+    width: int,
+    height: int,
+    pairs: IntArray,
+    tile_counts: Int32Array,
+) -> int:
     """List the pairs of the records first to last; returns how many there are (or may be).
 
     records: flat, in depth order. pairs: int64, tile << 32 | record. tile_counts: int32, one per
@@ -86,7 +98,7 @@ def list_pairs(records, first, last, width, height, pairs, tile_counts):  # type
 
 
 @helper
-def _pixels_between(low, high, size):  # type: ignore[no-untyped-def]
+def _pixels_between(low: Any, high: Any, size: int) -> tuple[int, int]:
     """First and last pixel whose centre lies in [low, high], clipped to the picture."""
     # clipped before rounding: a huge Gaussian's reach does not fit an integer
     first = math.ceil(max(low - _HALF, np.float32(0.0)))
@@ -95,7 +107,14 @@ def _pixels_between(low, high, size):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _add_tiles(pairs, tile_counts, used, first_tile, last_tile, record):  # type: ignore[no-untyped-def]
+def _add_tiles(
+    pairs: IntArray,
+    tile_counts: Int32Array,
+    used: int,
+    first_tile: int,
+    last_tile: int,
+    record: int,
+) -> int:
     for tile in range(first_tile, last_tile + 1):
         pairs[np.uint64(used)] = (np.int64(tile) << 32) | record
         tile_counts[np.uint64(tile)] += np.int32(1)
@@ -105,8 +124,17 @@ def _add_tiles(pairs, tile_counts, used, first_tile, last_tile, record):  # type
 
 @helper
 def _add_ellipse(
-    records, row, record, tile_top, tile_bottom, tiles_x, width, pairs, tile_counts, used
-):  # type: ignore[no-untyped-def]
+    records: FloatArray,
+    row: Any,
+    record: int,
+    tile_top: int,
+    tile_bottom: int,
+    tiles_x: int,
+    width: int,
+    pairs: IntArray,
+    tile_counts: Int32Array,
+    used: int,
+) -> int:
     """Add, in every row of tiles, those that the ellipse alpha >= cut meets at pixel centres.
 
     For an offset dy the ellipse spans dx = (-B dy +- sqrt(D dy^2 + 4 A cut)) / (2 A) with
@@ -150,7 +178,7 @@ def _add_ellipse(
 
 
 @kernel
-def tile_starts(tile_counts, starts):  # type: ignore[no-untyped-def]
+def tile_starts(tile_counts: Int32Array, starts: IntArray) -> int:
     """Counts (threads, tiles) to each thread's place in each list; fills starts (tiles + 1,)."""
     threads, tiles = tile_counts.shape
     total = 0
@@ -165,7 +193,7 @@ def tile_starts(tile_counts, starts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def scatter_pairs(pairs, count, places, lists):  # type: ignore[no-untyped-def]
+def scatter_pairs(pairs: IntArray, count: int, places: Int32Array, lists: Int32Array) -> None:
     """Move a thread's pairs into the tiles' lists (int32 records); advances `places`."""
     for i in range(count):
         pair = pairs[np.uint64(i)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from scene.render.cpu.cache import helper, kernel
-from scene.render.cpu.records import LANES, RECORD_FLOATS
+from scene.render.cpu.records import LANES, RECORD_FLOATS, FloatArray, Int32Array, IntArray
 from scene.render.cpu.simd import prefetch, take_ticket
 from scene.render.cpu.simd_blend import (
     CHUNK,
@@ -32,7 +34,15 @@ _STATE_FLOATS = BLOCKS * BLOCK_FLOATS
 
 
 @kernel
-def blend_color(records, lists, starts, background, tickets, rgb, alpha):  # type: ignore[no-untyped-def]
+def blend_color(
+    records: FloatArray,
+    lists: Int32Array,
+    starts: IntArray,
+    background: FloatArray,
+    tickets: IntArray,
+    rgb: FloatArray,
+    alpha: FloatArray,
+) -> None:
     """Draw tiles until none is left: rgb (H, W, 3) with background, alpha (H, W).
 
     records: flat, in depth order. lists, starts: from binning. tickets: int64, [0] is the next
@@ -59,7 +69,17 @@ def blend_color(records, lists, starts, background, tickets, rgb, alpha):  # typ
 
 
 @kernel
-def blend_depths(records, lists, starts, background, tickets, rgb, alpha, expected, median):  # type: ignore[no-untyped-def]
+def blend_depths(
+    records: FloatArray,
+    lists: Int32Array,
+    starts: IntArray,
+    background: FloatArray,
+    tickets: IntArray,
+    rgb: FloatArray,
+    alpha: FloatArray,
+    expected: FloatArray,
+    median: FloatArray,
+) -> None:
     """As `blend_color`, and expected depth and median depth (H, W), 0 where there is none."""
     height, width = alpha.shape
     tiles_x = (width + TILE - 1) // TILE
@@ -83,7 +103,7 @@ def blend_depths(records, lists, starts, background, tickets, rgb, alpha, expect
 
 
 @helper
-def _aligned(size):  # type: ignore[no-untyped-def]
+def _aligned(size: int) -> FloatArray:
     """A float32 array that starts on a cache line."""
     raw = np.empty(size + _CACHE_LINE_FLOATS, np.float32)
     skip = ((64 - (raw.ctypes.data & 63)) & 63) >> 2
@@ -91,7 +111,7 @@ def _aligned(size):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _clear(state, x, y, width, height):  # type: ignore[no-untyped-def]
+def _clear(state: FloatArray, x: int, y: int, width: int, height: int) -> Any:
     """Start a tile at pixel x, y; returns the mask of blocks that have a pixel in the picture."""
     for block in range(BLOCKS):
         start = np.uint64(block * BLOCK_FLOATS)
@@ -109,14 +129,26 @@ def _clear(state, x, y, width, height):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _state_index(i, j):  # type: ignore[no-untyped-def]
+def _state_index(i: int, j: int) -> Any:
     """Where the transmittance of pixel i, j of a tile stands in its state."""
     block = (j // BLOCK) * (TILE // BLOCK) + i // BLOCK
     return np.uint64(block * BLOCK_FLOATS + (j % BLOCK) * BLOCK + i % BLOCK)
 
 
 @helper
-def _prepare_chunk(records, lists, at, count, end, x, y, live, scratch, masks, offsets):  # type: ignore[no-untyped-def]
+def _prepare_chunk(
+    records: FloatArray,
+    lists: Int32Array,
+    at: int,
+    count: int,
+    end: int,
+    x: int,
+    y: int,
+    live: Any,
+    scratch: FloatArray,
+    masks: Int32Array,
+    offsets: IntArray,
+) -> None:
     center_x, center_y = np.float32(x) + np.float32(0.5), np.float32(y) + np.float32(0.5)
     for slot in range(count):
         place = at + slot
@@ -130,7 +162,9 @@ def _prepare_chunk(records, lists, at, count, end, x, y, live, scratch, masks, o
 
 
 @helper
-def _store_color(state, x, y, background, rgb, alpha):  # type: ignore[no-untyped-def]
+def _store_color(
+    state: FloatArray, x: int, y: int, background: FloatArray, rgb: FloatArray, alpha: FloatArray
+) -> None:
     height, width = alpha.shape
     for j in range(min(TILE, height - y)):
         for i in range(min(TILE, width - x)):
@@ -143,7 +177,9 @@ def _store_color(state, x, y, background, rgb, alpha):  # type: ignore[no-untype
 
 
 @helper
-def _store_depths(state, x, y, expected, median):  # type: ignore[no-untyped-def]
+def _store_depths(
+    state: FloatArray, x: int, y: int, expected: FloatArray, median: FloatArray
+) -> None:
     height, width = expected.shape
     for j in range(min(TILE, height - y)):
         for i in range(min(TILE, width - x)):

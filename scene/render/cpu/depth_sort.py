@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from scene.render.cpu.cache import helper, kernel
-from scene.render.cpu.records import RECORD_FLOATS
+from scene.render.cpu.records import RECORD_FLOATS, FloatArray, Int32Array, IntArray, UInt32Array
 from scene.render.cpu.simd import prefetch
 from scene.render.cpu.simd_project import copy_record
 
@@ -16,7 +18,16 @@ _PREFETCH_AHEAD = 16
 
 
 @kernel
-def depth_order(keys, ids, starts, counts, keys_a, order_a, keys_b, order_b):  # type: ignore[no-untyped-def]
+def depth_order(
+    keys: UInt32Array,
+    ids: Int32Array,
+    starts: IntArray,
+    counts: IntArray,
+    keys_a: UInt32Array,
+    order_a: Int32Array,
+    keys_b: UInt32Array,
+    order_b: Int32Array,
+) -> int:
     """Rows by ascending depth key, equal keys by ascending id; returns the number of rows.
 
     The rows are starts[t] to starts[t] + counts[t] for every thread t. keys: uint32, bits of
@@ -53,7 +64,15 @@ def depth_order(keys, ids, starts, counts, keys_a, order_a, keys_b, order_b):  #
 
 
 @helper
-def _radix_pass(keys, order, keys_out, order_out, place_of, shift, n):  # type: ignore[no-untyped-def]
+def _radix_pass(
+    keys: UInt32Array,
+    order: Int32Array,
+    keys_out: UInt32Array,
+    order_out: Int32Array,
+    place_of: Int32Array,
+    shift: Any,
+    n: int,
+) -> None:
     mask = np.uint32(_DIGITS - 1)
     for i in range(n):
         key = keys[np.uint64(i)]
@@ -65,7 +84,7 @@ def _radix_pass(keys, order, keys_out, order_out, place_of, shift, n):  # type: 
 
 
 @helper
-def _order_ties(keys, order, ids, n):  # type: ignore[no-untyped-def]
+def _order_ties(keys: UInt32Array, order: Int32Array, ids: Int32Array, n: int) -> None:
     """Within runs of equal keys, put rows in the scene's order (coplanar scenes have long runs)."""
     i = 1
     while i < n:
@@ -85,7 +104,9 @@ def _order_ties(keys, order, ids, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def gather_records(records, order, first, last, out):  # type: ignore[no-untyped-def]
+def gather_records(
+    records: FloatArray, order: Int32Array, first: int, last: int, out: FloatArray
+) -> None:
     """Rows order[first:last] of flat `records`, written to the rows first to last of `out`."""
     for i in range(first, last):
         if i + _PREFETCH_AHEAD < last:

@@ -19,6 +19,9 @@ from scene.render.cpu.records import (
     LANES,
     LOG2_OPACITY,
     OPACITY,
+    FloatArray,
+    Int32Array,
+    UInt32Array,
 )
 from scene.render.cpu.simd import float_bits
 from scene.render.cpu.simd_project import (
@@ -71,18 +74,18 @@ def first_block(blocks: int, thread: int, threads: int) -> int:
 
 @kernel
 def project(
-    geometry,
-    colors,
-    coefficients,
-    scene_ids,
-    camera,
-    antialiased,
-    thread,
-    threads,
-    records,
-    keys,
-    ids,
-):  # type: ignore[no-untyped-def]
+    geometry: FloatArray,
+    colors: FloatArray,
+    coefficients: int,
+    scene_ids: Int32Array,
+    camera: FloatArray,
+    antialiased: bool,
+    thread: int,
+    threads: int,
+    records: FloatArray,
+    keys: UInt32Array,
+    ids: Int32Array,
+) -> int:
     """Project a thread's share of the blocks; returns how many Gaussians of it are visible.
 
     geometry, colors: flat packed planes. records, keys, ids: the view's rows; a thread writes
@@ -125,7 +128,7 @@ def project(
 
 
 @helper
-def _compensate(rows, lane, compensation):  # type: ignore[no-untyped-def]
+def _compensate(rows: FloatArray, lane: int, compensation: float) -> bool:
     """Lower a row's opacity for antialiasing; false if it falls below the alpha cut."""
     if compensation <= np.float32(0.0):
         return False

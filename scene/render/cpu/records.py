@@ -31,6 +31,8 @@ from scene.gaussians import Gaussians
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
+Int32Array = NDArray[np.int32]
+UInt32Array = NDArray[np.uint32]
 
 LANES = 16
 """Gaussians per block of the packed scene; also pixels per vector in the blend kernels."""
@@ -87,7 +89,7 @@ class PackedScene:
     colors: FloatArray
     coefficients: int
     order: IntArray
-    ids: NDArray[np.int32]
+    ids: Int32Array
 
     @property
     def position_of(self) -> IntArray:

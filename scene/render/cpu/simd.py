@@ -23,7 +23,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic as numba_intrinsic
 
 from scene.render.cpu.records import LANES
 
@@ -42,6 +42,11 @@ Number = float | int
 _FUSE = ("contract",)
 _SIGN_BITS = ir.Constant(INTS, [ir.Constant(INT32, -(2**31))] * LANES)
 _ALL_FROM_LANE_0 = ir.Constant(INTS, [ir.Constant(INT32, 0)] * LANES)
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """Numba's decorator; its own type hints miscount the arguments of what it returns."""
+    return numba_intrinsic(function)
 
 
 def int32(value: int) -> Value:

@@ -12,7 +12,6 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from scene.render.cpu.records import BLUE, DEPTH, LANES, RED
 from scene.render.cpu.simd import (
@@ -29,6 +28,7 @@ from scene.render.cpu.simd import (
     for_each_bit,
     int32,
     int64,
+    intrinsic,
 )
 from scene.render.cpu.simd_tile import (
     BLOCK_FLOATS,

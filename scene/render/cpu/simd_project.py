@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from numba import types
-from numba.extending import intrinsic
 
 from scene.render.cpu.records import (
     CONIC_A,
@@ -35,7 +34,7 @@ from scene.render.cpu.records import (
     SLOPE_X,
     SLOPE_Y,
 )
-from scene.render.cpu.simd import Builder, Floats, Value, Vec, int64, transposed
+from scene.render.cpu.simd import Builder, Floats, Value, Vec, int64, intrinsic, transposed
 
 COMPENSATION = RECORD_FLOATS
 """Plane of det(covariance) / det(covariance + low-pass) >= 0: antialiasing factor squared."""

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic
 
 from scene.render.cpu.records import (
     ALPHA_CUT,
@@ -31,7 +30,7 @@ from scene.render.cpu.records import (
     SLOPE_Y,
     TRANSMITTANCE_STOP,
 )
-from scene.render.cpu.simd import Builder, Floats, Mask, Value, Vec, exp2, int32
+from scene.render.cpu.simd import Builder, Floats, Mask, Value, Vec, exp2, int32, intrinsic
 
 TILE = 16
 """Tile side, pixels."""

@@ -93,7 +93,7 @@ def load_patch(path: str | Path, side_m: float | None = None) -> Patch:
                     f"{path}: wanted a patch picture of at most {MAX_SIDE_PX} px a side, found "
                     f"{picture.width}x{picture.height}; scale it down first"
                 )
-            rgba = np.asarray(picture.convert("RGBA"), dtype=np.float32) / 255
+            rgba = np.asarray(picture.convert("RGBA")).astype(np.float32) / np.float32(255)
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError, SyntaxError) as error:
         raise InputError(
             f"{path}: wanted a patch picture (PNG, JPEG or WebP), found a file that is none or "

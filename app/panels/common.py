@@ -1,0 +1,71 @@
+"""Small pieces that all panels share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import viser
+
+
+class Notice:
+    """One sentence at the foot of a panel, as plain text; hidden while there is nothing to say.
+
+    A disabled text field on purpose: error messages hold file names and models' words, and viser's
+    HTML and markdown elements would run what is in them.
+    """
+
+    def __init__(self, gui: viser.GuiApi, label: str = "Problem") -> None:
+        self._field = gui.add_text(label, "", multiline=True, disabled=True, visible=False)
+
+    def say(self, text: str) -> None:
+        """Show `text`."""
+        self._field.value = text
+        self._field.visible = True
+
+    def clear(self) -> None:
+        """Hide the line."""
+        if self._field.visible:
+            self._field.visible = False
+            self._field.value = ""
+
+
+class Fact:
+    """A labelled line that only the program writes."""
+
+    def __init__(
+        self, gui: viser.GuiApi, label: str, value: str = "", multiline: bool = False,
+        hint: str | None = None,
+    ) -> None:  # fmt: skip
+        self._field = gui.add_text(label, value, multiline=multiline, disabled=True, hint=hint)
+
+    def set(self, value: str) -> None:
+        """Show `value`."""
+        if self._field.value != value:
+            self._field.value = value
+
+    @property
+    def visible(self) -> bool:
+        """Whether the line is shown."""
+        return bool(self._field.visible)
+
+    @visible.setter
+    def visible(self, visible: bool) -> None:
+        if self._field.visible != visible:
+            self._field.visible = visible
+
+
+def by_people(handler: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Only pass on updates that came from a browser, not the program's own assignments."""
+
+    def guarded(event: Any) -> None:
+        if event.client_id is not None:
+            handler(event)
+
+    return guarded
+
+
+def thousands(number: int) -> str:
+    """12345 as '12 345'."""
+    return f"{number:,}".replace(",", "\u2009")

@@ -1,0 +1,208 @@
+"""Left tab Patch: choose a patch, place it, embed it, judge the embedding, undo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app.draw import Pixels, as_pixels, blank, fitted, on_checkers, tiled
+from app.panels.common import Fact, Notice, by_people
+
+if TYPE_CHECKING:
+    import viser
+
+    from app.viewer import Viewer
+    from patching.patch import Patch
+
+PREVIEW_PX = 290
+GALLERY_COLUMNS = 5
+FRAME = (255, 150, 0)
+
+
+class PatchPanel:
+    """Builds the tab; embedding runs as a job that this panel shows."""
+
+    def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._session = viewer.session
+        self._build_gallery(gui)
+        with gui.add_folder("Place"):
+            self._build_place(gui)
+        with gui.add_folder("Embed"):
+            self._build_embed(gui)
+        with gui.add_folder("Outside pair", expand_by_default=False):
+            self._build_pair(gui)
+        self.notice = Notice(gui)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the chosen patch, the placement and the embedding's figures."""
+        session = self._session
+        names = session.patch_names()
+        self._names.options = names or ("(no patches)",)
+        if session.patch is not None and session.patch.name in names:
+            self._names.value = session.patch.name
+        if names:
+            self._gallery.image = gallery(session.patches(), session.patch)
+        self._where.set(session.placement_text())
+        self._fidelity.set(session.fidelity_text())
+        self._undo.disabled = not session.can_undo()
+        self._embed.disabled = session.placement is None and session.outside_pair is None
+        width = session.placement_width_fraction()
+        if width is not None:
+            self._width.value = round(min(max(width, 0.05), 1.5), 2)
+
+    def show_embedding(self, fraction: float, text: str) -> None:
+        """Progress of the running embedding."""
+        self._progress.value = 100.0 * fraction
+        self._step.set(text)
+
+    def show_preview(self, anchor: Any, wanted: Any) -> None:
+        """The anchor view as embedded so far beside what it should be: (H, W, 3) each."""
+        width = PREVIEW_PX // 2 - 3
+        height = round(width * wanted.shape[0] / wanted.shape[1])
+        pair = [("embedded", anchor), ("wanted", wanted)]
+        tiles = [(name, fitted(as_pixels(x), width, height)[0]) for name, x in pair]
+        self._preview.image = tiled(tiles)
+        self._preview.visible = True
+
+    def show_loss(self, iterations: list[int], losses: list[float]) -> None:
+        """The loss so far."""
+        self._loss.data = (np.array(iterations, float), np.array(losses, float))
+        self._loss.visible = len(iterations) > 1
+
+    def set_embedding(self, running: bool) -> None:
+        """Switch the buttons between at rest and at work."""
+        self._embed.visible = not running
+        self._stop.visible = running
+
+    def set_placing(self, waiting: bool) -> None:
+        """Show whether the next click on the scene places the patch."""
+        self._click.label = "Click the surface now… (cancel)" if waiting else "Place by click"
+        self._click.color = "orange" if waiting else "blue"
+
+    def size(self) -> tuple[float, float]:
+        """(width as a fraction of the target's width, in-plane angle in degrees)."""
+        return float(self._width.value), float(self._angle.value)
+
+    def _build_gallery(self, gui: viser.GuiApi) -> None:
+        viewer = self._viewer
+        self._gallery = gui.add_image(blank(PREVIEW_PX, 60, "no patches yet"), format="png")
+        self._names = gui.add_dropdown("Patch", ("(no patches)",))
+        self._names.on_update(by_people(self._choose))
+        upload = gui.add_upload_button("Upload a picture", mime_type="image/*")
+        upload.on_upload(
+            lambda event: viewer.post(
+                lambda: self._uploaded(event.target.value.name, event.target.value.content),
+                self._say,
+            )
+        )
+
+    def _build_place(self, gui: viser.GuiApi) -> None:
+        viewer = self._viewer
+        self._click = gui.add_button("Place by click", color="blue")
+        self._click.on_click(lambda _: viewer.actions.toggle_placing())
+        self._width = gui.add_slider(
+            "Width", min=0.05, max=1.5, step=0.01, initial_value=0.4,
+            hint="Fraction of the target's width",
+        )  # fmt: skip
+        self._angle = gui.add_slider("Turn °", min=-180, max=180, step=1, initial_value=0)
+        for slider in (self._width, self._angle):
+            slider.on_update(by_people(lambda _: viewer.actions.placement_moved()))
+        nudge = gui.add_button_group("Nudge", ("left", "right", "up", "down"))
+        nudge.on_click(
+            lambda event: viewer.post(lambda: viewer.actions.nudge(event.target.value), self._say)
+        )
+        self._where = Fact(gui, "Placed", multiline=True)
+        with gui.add_folder("By numbers", expand_by_default=False):
+            center = gui.add_vector3("Center", (0.0, 0.0, 0.0), step=0.01)
+            button = gui.add_button("Place there")
+            button.on_click(
+                lambda _: viewer.post(lambda: viewer.actions.place_by_numbers(center.value), self._say)
+            )
+
+    def _build_embed(self, gui: viser.GuiApi) -> None:
+        import viser.uplot as uplot
+
+        viewer = self._viewer
+        self._iterations = gui.add_dropdown("Iterations", ("300 (full)", "120 (preview)"))
+        self._variant = gui.add_dropdown("Variant", ("inspector", "paper"))
+        self._embed = gui.add_button("Embed", color="blue")
+        self._embed.on_click(lambda _: self._start())
+        self._stop = gui.add_button("Stop and keep", color="orange", visible=False)
+        self._stop.on_click(lambda _: viewer.desk.cancel())
+        self._progress = gui.add_progress_bar(0.0)
+        self._step = Fact(gui, "Step")
+        self._preview = gui.add_image(blank(8, 8), visible=False)
+        self._loss = gui.add_uplot(
+            (np.array([0.0, 1.0]), np.array([0.0, 0.0])),
+            (uplot.Series(label="iteration"), uplot.Series(label="loss", stroke="#0072b2", width=2)),
+            scales={"x": uplot.Scale(time=False), "y": uplot.Scale(auto=True)},
+            aspect=2.0,
+            visible=False,
+        )
+        self._fidelity = Fact(gui, "Fidelity", multiline=True)
+        self._undo = gui.add_button("Undo", disabled=True)
+        self._undo.on_click(lambda _: viewer.post(viewer.actions.undo, self._say))
+
+    def _build_pair(self, gui: viser.GuiApi) -> None:
+        session, viewer = self._session, self._viewer
+        self._pair_state = Fact(gui, "Pair")
+        for label, part in (("Attacked picture", "image"), ("Mask", "mask")):
+            upload = gui.add_upload_button(f"Upload: {label.lower()}", mime_type="image/*")
+
+            def received(event: Any, part: str = part) -> None:
+                content = event.target.value.content
+                viewer.post(lambda: self._pair_part(part, content), self._say)
+
+            upload.on_upload(received)
+        button = gui.add_button("Use this pair at the current view")
+        button.on_click(lambda _: viewer.post(self._use_pair, self._say))
+        del session
+
+    def _pair_part(self, part: str, content: bytes) -> None:
+        self.notice.clear()
+        self._session.take_pair_part(part, content)
+        self._pair_state.set(self._session.pair_text())
+
+    def _use_pair(self) -> None:
+        self.notice.clear()
+        self._session.use_pair()
+        self._viewer.show_patch()
+
+    def _choose(self, event: Any) -> None:
+        name = str(event.target.value)
+        self._viewer.post(lambda: self._viewer.actions.choose_patch(name), self._say)
+
+    def _uploaded(self, name: str, content: bytes) -> None:
+        self.notice.clear()
+        self._session.add_patch(name, content)
+        self._viewer.show_patch()
+
+    def _start(self) -> None:
+        self.notice.clear()
+        iterations = int(str(self._iterations.value).split()[0])
+        self._viewer.actions.embed(iterations, str(self._variant.value), self._say)
+
+    def _say(self, text: str) -> None:
+        self.notice.say(text)
+
+
+def gallery(patches: Sequence[Patch], chosen: Patch | None) -> Pixels:
+    """Thumbnails in rows, the chosen one framed."""
+    gap = 4
+    side = (PREVIEW_PX - gap * (GALLERY_COLUMNS - 1)) // GALLERY_COLUMNS
+    rows = -(-len(patches) // GALLERY_COLUMNS)
+    sheet = np.full((rows * (side + gap) - gap, PREVIEW_PX, 3), 255, np.uint8)
+    for index, patch in enumerate(patches):
+        y = index // GALLERY_COLUMNS * (side + gap)
+        x = index % GALLERY_COLUMNS * (side + gap)
+        framed = chosen is not None and patch.name == chosen.name
+        if framed:
+            sheet[y : y + side, x : x + side] = FRAME
+        edge = 3 if framed else 0
+        inner = slice(y + edge, y + side - edge), slice(x + edge, x + side - edge)
+        sheet[inner] = on_checkers(patch.rgba, side - 2 * edge)
+    return sheet

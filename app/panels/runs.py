@@ -1,0 +1,69 @@
+"""Left tab Runs: what was measured before, to open again or take away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.panels.common import Fact, Notice, by_people
+
+if TYPE_CHECKING:
+    import viser
+
+    from app.viewer import Viewer
+
+NO_RUNS = "(none yet)"
+
+
+class RunsPanel:
+    """Lists the run folders, opens one, exports the open one."""
+
+    def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._session = viewer.session
+        self._folders: dict[str, Path] = {}
+        self._current = Fact(gui, "Open run", multiline=True)
+        self._list = gui.add_dropdown("Runs", (NO_RUNS,))
+        self._list.on_update(by_people(lambda _: self._describe()))
+        self._about = Fact(gui, "About", multiline=True)
+        opened = gui.add_button("Open this run")
+        opened.on_click(lambda _: self._open())
+        again = gui.add_button("Look again")
+        again.on_click(lambda _: viewer.post(self.refresh, self._say))
+        with gui.add_folder("Export the open run"):
+            form = gui.add_dropdown("As", ("HTML report", "CSV rows"))
+            save = gui.add_button("Download")
+            save.on_click(
+                lambda event: viewer.post(
+                    lambda: self._export(form.value, event.client), self._say
+                )
+            )
+        self.notice = Notice(gui)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the folder of runs again."""
+        self._folders = {path.name: path for path in self._session.run_folders()}
+        self._list.options = tuple(self._folders) or (NO_RUNS,)
+        self._current.set(self._session.run_text())
+        self._describe()
+
+    def _describe(self) -> None:
+        folder = self._folders.get(self._list.value)
+        self._about.set(self._session.describe_run(folder) if folder else "")
+
+    def _open(self) -> None:
+        self.notice.clear()
+        folder = self._folders.get(self._list.value)
+        if folder is None:
+            self._say("There is no run to open yet; start a sweep first.")
+        else:
+            self._viewer.actions.open_path(folder, self._say)
+
+    def _export(self, form: str, client: Any) -> None:
+        self.notice.clear()
+        name, content = self._session.export(form)
+        client.send_file_download(name, content)
+
+    def _say(self, text: str) -> None:
+        self.notice.say(text)

@@ -1,0 +1,143 @@
+"""Left tab Scene: what is open, what the viewport shows of it, and where its cameras are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.panels.common import Fact, Notice, by_people, thousands
+
+if TYPE_CHECKING:
+    import viser
+
+    from app.viewer import Viewer
+
+EXPLORE, VICTIMS_EYE = "explore", "victim's eye"
+UP_AXES = {
+    "+x": (1.0, 0.0, 0.0), "-x": (-1.0, 0.0, 0.0), "+y": (0.0, 1.0, 0.0),
+    "-y": (0.0, -1.0, 0.0), "+z": (0.0, 0.0, 1.0), "-z": (0.0, 0.0, -1.0),
+}  # fmt: skip
+AS_FOUND = "as found"
+NO_RECENT = "(none yet)"
+
+
+class ScenePanel:
+    """Builds the tab; facts are refreshed by `refresh`."""
+
+    def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._session = viewer.session
+        self._recent_paths: list[str] = []
+        self._name = Fact(gui, "Scene")
+        self._facts = Fact(gui, "Holds", multiline=True)
+        self._budget_fact = Fact(gui, "Browser")
+        with gui.add_folder("Look"):
+            self._build_look(gui)
+        with gui.add_folder("Cameras", expand_by_default=False):
+            self._build_cameras(gui)
+        with gui.add_folder("Open", expand_by_default=False):
+            self._build_open(gui)
+        self.notice = Notice(gui)
+
+    def refresh(self) -> None:
+        """Show the open scene's facts."""
+        scene = self._session.scene
+        gaussians = scene.gaussians
+        self._name.set(scene.name)
+        scale = scene.metres_per_unit
+        lines = [
+            f"{thousands(len(gaussians))} Gaussians, SH degree {gaussians.sh_degree}",
+            f"{len(scene.cameras)} capture cameras",
+            f"up {_vector(scene.up)} ({scene.up_source})",
+            "scale unknown" if scale is None else f"1 unit = {scale:g} m",
+        ]
+        if scene.target is not None:
+            lines.append(f"target: {scene.target.label or 'unnamed'}")
+        if (form := scene.provenance.get("format")) is not None:
+            lines.append(f"format: {form}")
+        self._facts.set("\n".join(lines))
+        shown, total = self._viewer.viewport.shown, self._viewer.viewport.total
+        text = f"draws {thousands(shown)} of {thousands(total)}"
+        self._budget_fact.set(text + (" (largest first)" if shown < total else ""))
+        self._kinds.options = self._session.kinds()
+        self._kinds.value = self._viewer.viewport.kind
+
+    def set_mode(self, victims_eye: bool) -> None:
+        """Show the viewport's mode in the menu."""
+        self._mode.value = VICTIMS_EYE if victims_eye else EXPLORE
+
+    def set_kind(self, kind: str) -> None:
+        """Show which render kind the viewport draws."""
+        if kind in self._kinds.options:
+            self._kinds.value = kind
+
+    def _build_look(self, gui: viser.GuiApi) -> None:
+        viewer = self._viewer
+        anchor = gui.add_button(
+            "Anchor view", color="blue", hint="Fly to where the patch was placed from (key H)"
+        )
+        anchor.on_click(lambda event: viewer.fly_to_anchor(event.client))
+        self._mode = gui.add_dropdown(
+            "Mode", (EXPLORE, VICTIMS_EYE),
+            hint="Explore: splats, drawn by the browser. Victim's eye: the very frame that is "
+            "scored, by our own renderer (key V)",
+        )  # fmt: skip
+        self._mode.on_update(
+            by_people(lambda event: viewer.set_victims_eye(event.target.value == VICTIMS_EYE))
+        )
+        self._kinds = gui.add_dropdown("Shown", self._session.kinds())
+        self._kinds.on_update(by_people(lambda event: viewer.show_kind(event.target.value)))
+        budget = gui.add_number(
+            "Draw at most", int(viewer.viewport.display_budget), min=1000, max=2_000_000, step=1000,
+            hint="Gaussians sent to each browser, largest opacity x area first; scoring uses all",
+        )  # fmt: skip
+        budget.on_update(by_people(lambda event: viewer.set_display_budget(event.target.value)))
+
+    def _build_cameras(self, gui: viser.GuiApi) -> None:
+        viewer = self._viewer
+        show = gui.add_checkbox("Show capture cameras", False)
+        show.on_update(by_people(lambda event: viewer.show_captures(bool(event.target.value))))
+        step = gui.add_button_group("Fly through", ("previous", "next"))
+        step.on_click(
+            lambda event: viewer.step_capture(
+                1 if event.target.value == "next" else -1, event.client
+            )
+        )
+        up = gui.add_dropdown("Up axis", (AS_FOUND, *UP_AXES))
+        up.on_update(by_people(self._set_up))
+
+    def _build_open(self, gui: viser.GuiApi) -> None:
+        viewer = self._viewer
+        path = gui.add_text("File", "", hint="A splat file (.ply) or a run folder on this machine")
+        button = gui.add_button("Open")
+        button.on_click(lambda _: self._open(Path(path.value.strip()).expanduser()))
+        self._recent = gui.add_dropdown("Recent", (NO_RECENT,))
+        self._recent.on_update(by_people(self._open_recent))
+        upload = gui.add_upload_button("Upload a splat file", mime_type=".ply")
+        upload.on_upload(
+            lambda event: viewer.actions.open_upload(event.target.value.name, event.target.value.content)
+        )
+
+    def _open(self, path: Path) -> None:
+        self.notice.clear()
+        self._viewer.actions.open_path(path)
+
+    def remember(self, path: str) -> None:
+        """Add a path that opened well to the menu of recent ones."""
+        self._recent_paths = [path, *(p for p in self._recent_paths if p != path)][:8]
+        self._recent.options = tuple(self._recent_paths)
+
+    def _open_recent(self, event: Any) -> None:
+        if event.target.value != NO_RECENT:
+            self._open(Path(event.target.value))
+
+    def _set_up(self, event: Any) -> None:
+        up = UP_AXES.get(event.target.value)
+        self._viewer.post(lambda: self._viewer.actions.set_up(up), self.notice.say)
+
+
+def _vector(values: tuple[float, float, float]) -> str:
+    for name, axis in UP_AXES.items():
+        if all(abs(a - b) < 1e-3 for a, b in zip(values, axis, strict=True)):
+            return name
+    return "(" + ", ".join(f"{v:.2f}" for v in values) + ")"

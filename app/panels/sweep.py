@@ -1,0 +1,159 @@
+"""Left tab Sweep: the nine sliders, which axes to sweep, start / pause / resume / stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.panels.common import Fact, Notice, by_people
+from envelope.condition import AXES, Axis, Condition
+
+if TYPE_CHECKING:
+    import viser
+
+    from app.viewer import Viewer
+
+LABELS = {
+    "azimuth_deg": "azimuth °",
+    "elevation_deg": "elevation °",
+    "radius": "radius ×",
+    "yaw_deg": "yaw °",
+    "pitch_deg": "pitch °",
+    "roll_deg": "roll °",
+    "focal": "focal ×",
+    "shift_x": "shift x",
+    "shift_y": "shift y",
+}
+NO_AXIS = "none"
+PRESETS: dict[str, tuple[str, int, str, int]] = {
+    "dome: azimuth x radius": ("azimuth_deg", 9, "radius", 7),
+    "dome: azimuth x elevation": ("azimuth_deg", 9, "elevation_deg", 7),
+    "aim: yaw x pitch": ("yaw_deg", 7, "pitch_deg", 7),
+    "lens: focal x roll": ("focal", 7, "roll_deg", 7),
+    "distance only": ("radius", 9, NO_AXIS, 1),
+}
+
+
+class SweepPanel:
+    """Builds the tab and turns its inputs into session calls on the worker."""
+
+    def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._session = viewer.session
+        with gui.add_folder("View"):
+            self.sliders = {name: self._slider(gui, axis) for name, axis in AXES.items()}
+            reset = gui.add_button("Back to the anchor view", icon=_icon("HOME"))
+            reset.on_click(lambda _: viewer.post(lambda: viewer.go_to(Condition()), self._say))
+        with gui.add_folder("Sweep"):
+            self._build_sweep(gui)
+        self.notice = Notice(gui)
+
+    def set_condition(self, condition: Condition) -> None:
+        """Move all nine sliders to `condition`."""
+        for name, slider in self.sliders.items():
+            axis = AXES[name]
+            slider.value = min(max(getattr(condition, name), axis.low), axis.high)
+
+    def refresh(self) -> None:
+        """Show the plan's size, the service's state and the progress."""
+        status = self._session.sweep_status()
+        self._progress.value = 100.0 * status.done / max(status.total, 1)
+        self._state.set(status.text)
+        self._start.label = {"idle": "Start", "running": "Pause", "paused": "Resume"}[status.state]
+        self._stop.disabled = status.state == "idle"
+        self._estimate.set(self._session.sweep_estimate(self.choice()))
+
+    def choice(self) -> dict[str, Any]:
+        """What the inputs say: axes with their counts, variants, kinds."""
+        axes = {}
+        for menu, count in ((self._x, self._x_count), (self._y, self._y_count)):
+            if menu.value != NO_AXIS:
+                axes[_axis_of(menu.value)] = int(count.value)
+        kinds = ("clean", "gray", "adversarial")
+        extra = tuple(kind for kind, box in self._kinds.items() if box.value)
+        return {"axes": axes, "variants": int(self._variants.value), "kinds": kinds + extra}
+
+    def toggle(self) -> None:
+        """Start, pause or resume, whichever comes next; on the worker."""
+        status = self._session.sweep_status()
+        self.notice.clear()
+        if status.state == "running":
+            self._session.pause_sweep()
+        elif status.state == "paused":
+            self._session.resume_sweep()
+        else:
+            self._session.start_sweep(**self.choice())
+        self._viewer.refresh_scores_soon()
+
+    def _slider(self, gui: viser.GuiApi, axis: Axis) -> Any:
+        step = 0.5 if axis.unit == "deg" else 0.01
+        slider = gui.add_slider(
+            LABELS[axis.name],
+            min=float(axis.low),
+            max=float(axis.high),
+            step=step,
+            initial_value=float(getattr(self._session.condition, axis.name)),
+            hint=f"+ means: {axis.positive}",
+        )
+        slider.on_update(
+            by_people(lambda event: self._viewer.slider_moved(axis.name, event.target.value))
+        )
+        return slider
+
+    def _build_sweep(self, gui: viser.GuiApi) -> None:
+        viewer = self._viewer
+        preset = gui.add_dropdown("Preset", tuple(PRESETS))
+        names = tuple(LABELS.values())
+        self._x = gui.add_dropdown("Axis 1", names, initial_value=LABELS["azimuth_deg"])
+        self._x_count = gui.add_number("values", 9, min=1, max=41, step=1)
+        self._y = gui.add_dropdown("Axis 2", (NO_AXIS, *names), initial_value=LABELS["radius"])
+        self._y_count = gui.add_number("values", 7, min=1, max=41, step=1)
+        self._variants = gui.add_slider(
+            "Variants", min=1, max=9, step=1, initial_value=3,
+            hint="1 exact view and the rest with small camera noise, the same for all kinds",
+        )  # fmt: skip
+        self._kinds = {
+            "overlay": gui.add_checkbox("overlay baseline", True),
+            "noise": gui.add_checkbox("noise patch", False),
+            "shuffled": gui.add_checkbox("shuffled patch", False),
+        }
+        self._estimate = Fact(gui, "Estimate", multiline=True)
+        self._start = gui.add_button("Start", color="blue", icon=_icon("PLAYER_PLAY"))
+        self._stop = gui.add_button("Stop", icon=_icon("PLAYER_STOP"), disabled=True)
+        self._progress = gui.add_progress_bar(0.0)
+        self._state = Fact(gui, "State")
+        preset.on_update(by_people(lambda event: self._use_preset(event.target.value)))
+        for field in (self._x, self._x_count, self._y, self._y_count, self._variants):
+            field.on_update(by_people(lambda _: viewer.post(self.refresh, self._say)))
+        for box in self._kinds.values():
+            box.on_update(by_people(lambda _: viewer.post(self.refresh, self._say)))
+        self._start.on_click(lambda _: viewer.post(self.toggle, self._say))
+        self._stop.on_click(lambda _: viewer.post(self._stop_sweep, self._say))
+
+    def _use_preset(self, name: str) -> None:
+        x, nx, y, ny = PRESETS[name]
+        self._x.value, self._x_count.value = LABELS[x], nx
+        self._y.value = LABELS.get(y, NO_AXIS)
+        self._y_count.value = ny
+        self._viewer.post(self.refresh, self._say)
+
+    def _stop_sweep(self) -> None:
+        self._session.stop_sweep()
+        self._viewer.refresh_scores_soon()
+
+    def _say(self, text: str) -> None:
+        self.notice.say(text)
+
+
+def axis_label(name: str) -> str:
+    """`azimuth_deg` as the page says it."""
+    return LABELS[name]
+
+
+def _axis_of(label: str) -> str:
+    return next(name for name, text in LABELS.items() if text == label)
+
+
+def _icon(name: str) -> Any:
+    import viser
+
+    return getattr(viser.Icon, name)

@@ -1,0 +1,143 @@
+"""Right dock, bottom: the scored render of the current view, with boxes and raw answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.draw import (
+    FOOTPRINT,
+    GROUND_TRUTH,
+    VICTIM_COLORS,
+    Mark,
+    Pixels,
+    as_pixels,
+    blank,
+    marked,
+    tiled,
+)
+from app.panels.common import Fact, Notice
+
+if TYPE_CHECKING:
+    import viser
+
+    from app.session import Session
+    from app.views import ViewScores
+
+TILE_WIDTH = 400
+SHOWN_KINDS = ("clean", "gray", "adversarial", "overlay")
+MAX_ANSWER_CHARS = 600
+
+
+class VictimViewPanel:
+    """Clean, gray, adversarial and overlay side by side, and what each victim said in words."""
+
+    def __init__(self, gui: viser.GuiApi, session: Session) -> None:
+        self._session = session
+        self._image = gui.add_image(_waiting(session), format="jpeg", jpeg_quality=88)
+        gui.add_html(_legend())
+        self._where = Fact(gui, "View", multiline=True)
+        self._answers = gui.add_text("Answers", "", multiline=True, disabled=True)
+        self.notice = Notice(gui)
+
+    def refresh(self, scores: ViewScores | None) -> None:
+        """Show `scores` (or that none are there yet)."""
+        if scores is None:
+            self._image.image = _waiting(self._session)
+            self._answers.value = ""
+            return
+        self._where.set(describe_view(scores))
+        self._image.image = contact_sheet(scores, self._session.victim_names())
+        self._answers.value = answers_text(scores)
+
+
+def describe_view(scores: ViewScores) -> str:
+    """One line on what can be said of the view: observability, distance to the photos, time."""
+    parts = ["observable" if scores.observable else f"not observable: {scores.why_not}"]
+    if scores.patch_hidden:
+        parts.append("patch hidden")
+    if scores.extrapolated:
+        parts.append("extrapolated (far from every photo)")
+    if scores.seconds:
+        parts.append(f"scored in {scores.seconds:.2f} s")
+    return ", ".join(parts)
+
+
+def contact_sheet(scores: ViewScores, victims: tuple[str, ...]) -> Pixels:
+    """The four renders with their boxes, two by two.
+
+    victims: names in the order that gives them their colors.
+    """
+    some = next(iter(scores.pictures.values()))
+    height, width = some.shape[:2]
+    factor = TILE_WIDTH / width
+    tiles = []
+    for kind in SHOWN_KINDS:
+        picture = scores.pictures.get(kind)
+        if picture is None:
+            size = (TILE_WIDTH, round(height * factor))
+            tiles.append((kind, blank(*size, "not scored yet")))
+        else:
+            marks = _marks(scores, kind, victims)
+            tiles.append((_caption(scores, kind), marked(as_pixels(picture), marks, factor)))
+    return tiled(tiles)
+
+
+def answers_text(scores: ViewScores) -> str:
+    """Each victim's words or boxes per kind, as plain text, cut to a readable length."""
+    lines = []
+    for victim in scores.victims():
+        lines.append(victim)
+        for kind in SHOWN_KINDS:
+            said = scores.said.get((victim, kind))
+            if said is not None:
+                lines.append(f"  {kind}: {said.verdict}")
+                if said.words:
+                    lines.append(f"    {said.words[:MAX_ANSWER_CHARS]}")
+    return "\n".join(lines)
+
+
+def _marks(scores: ViewScores, kind: str, victims: tuple[str, ...]) -> list[Mark]:
+    marks = []
+    if scores.ground_truth is not None:
+        marks.append(Mark(scores.ground_truth, GROUND_TRUTH))
+    if scores.footprint is not None and kind != "clean":
+        marks.append(Mark(scores.footprint, FOOTPRINT, dashed=True))
+    for index, victim in enumerate(victims):
+        said = scores.said.get((victim, kind))
+        if said is not None and said.box is not None:
+            color = VICTIM_COLORS[index % len(VICTIM_COLORS)]
+            marks.append(Mark(said.box, color, said.box_label))
+    return marks
+
+
+def _caption(scores: ViewScores, kind: str) -> str:
+    verdicts = [said for (_, k), said in scores.said.items() if k == kind]
+    fooled = sum(1 for said in verdicts if said.success)
+    if not verdicts or not scores.observable:
+        return kind
+    return f"{kind}: {fooled} of {len(verdicts)} fooled" if fooled else f"{kind}: held"
+
+
+def _waiting(session: Session) -> Pixels:
+    camera = session.anchor_camera
+    height = round(TILE_WIDTH * camera.height / camera.width)
+    return tiled([(kind, blank(TILE_WIDTH, height, "not scored yet")) for kind in SHOWN_KINDS])
+
+
+def _legend() -> str:
+    """Our own constant words and colors only."""
+
+    def key(color: tuple[int, int, int], text: str, edge: str = "solid") -> str:
+        return (
+            f'<span style="white-space:nowrap;margin-right:10px"><span style="display:inline-block;'
+            f"width:11px;height:9px;border:2px {edge} rgb{color};margin-right:4px\"></span>"
+            f"{text}</span>"
+        )
+
+    return (
+        '<div style="font-size:11.5px;padding:0 0.75em 0.4em">'
+        + key(GROUND_TRUTH, "ground truth")
+        + key(FOOTPRINT, "patch footprint", "dashed")
+        + "".join(key(c, f"victim {i + 1}") for i, c in enumerate(VICTIM_COLORS[:3]))
+        + "</div>"
+    )

@@ -1,0 +1,101 @@
+"""Left tab Victims: who is scored, their state, the class, and the thresholds gamma and tau."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.panels.common import Fact, Notice, by_people
+from envelope.outcome import CONFIDENCE_FLOOR
+
+if TYPE_CHECKING:
+    import viser
+
+    from app.viewer import Viewer
+
+PRESETS = ("yolox", "nanodet", "fastestdet")
+
+
+class VictimsPanel:
+    """One folder per victim; loading happens in a job, so that the page stays quick."""
+
+    def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
+        self._gui = gui
+        self._viewer = viewer
+        self._session = viewer.session
+        self._rows: dict[str, tuple[Fact, Any]] = {}
+        self._label = gui.add_text(
+            "Class", self._session.label, hint="The object that the victims should find"
+        )
+        self._label.on_update(by_people(self._set_label))
+        self._list = gui.add_folder("Models")
+        with gui.add_folder("What counts"):
+            self._build_thresholds(gui)
+        with gui.add_folder("Add an ONNX detector", expand_by_default=False):
+            self._build_onnx(gui)
+        self.notice = Notice(gui)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show each victim's state."""
+        for row in self._session.victims.rows():
+            if row.name not in self._rows:
+                self._add_row(row.name)
+            state, button = self._rows[row.name]
+            state.set(row.state)
+            button.label = f"Leave out {row.name}" if row.chosen else f"Score {row.name}"
+            button.disabled = row.loading or not row.available
+            button.color = "gray" if row.chosen else "blue"
+        self._label.value = self._session.label
+
+    def _add_row(self, name: str) -> None:
+        with self._list:
+            state = Fact(self._gui, name)
+            button = self._gui.add_button(f"Score {name}")
+        button.on_click(lambda _: self._viewer.post(lambda: self._toggle(name), self.notice.say))
+        self._rows[name] = (state, button)
+
+    def _toggle(self, name: str) -> None:
+        self.notice.clear()
+        victims = self._session.victims
+        if victims.is_chosen(name):
+            victims.leave_out(name)
+            self._viewer.actions.victims_changed()
+        else:
+            self._viewer.actions.load_victim(name, self.notice.say)
+
+    def _build_thresholds(self, gui: viser.GuiApi) -> None:
+        criterion = self._session.criterion
+        hint = "Stored answers are read again; nothing is scored again"
+        self._gamma = gui.add_slider(
+            "gamma", min=CONFIDENCE_FLOOR, max=1.0, step=0.01, initial_value=criterion.gamma,
+            hint=f"Least confidence of a detector's box. {hint}",
+        )  # fmt: skip
+        self._tau = gui.add_slider(
+            "tau", min=0.05, max=0.95, step=0.05, initial_value=criterion.tau,
+            hint=f"Least overlap (IoU) with the true box. {hint}",
+        )  # fmt: skip
+        for slider in (self._gamma, self._tau):
+            slider.on_update(by_people(lambda _: self._viewer.actions.thresholds_moved()))
+
+    def thresholds(self) -> tuple[float, float]:
+        """(gamma, tau) as the sliders stand."""
+        return float(self._gamma.value), float(self._tau.value)
+
+    def _build_onnx(self, gui: viser.GuiApi) -> None:
+        path = gui.add_text("File", "", hint="An .onnx file on this machine")
+        preset = gui.add_dropdown("Decoding", PRESETS)
+        labels = gui.add_text("Labels file", "", hint="One class name a line; empty: COCO's 80")
+        button = gui.add_button("Add and score")
+
+        def add(_: Any) -> None:
+            self.notice.clear()
+            spec = f"onnx:{path.value.strip()}?preset={preset.value}"
+            if labels.value.strip():
+                spec += f"&labels={labels.value.strip()}"
+            self._viewer.actions.load_victim(spec, self.notice.say)
+
+        button.on_click(add)
+
+    def _set_label(self, event: Any) -> None:
+        text = str(event.target.value)
+        self._viewer.post(lambda: self._viewer.actions.set_label(text), self.notice.say)

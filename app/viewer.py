@@ -1,0 +1,270 @@
+"""The viewer: one viser server on one Session; callbacks post, the worker works."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.actions import Actions
+from app.commands.output import say
+from app.draw import fitted
+from app.hotkeys import add_commands
+from app.jobs import Command, ErrorSink, JobDesk, Worker
+from app.layout import Layout, build_layout
+from app.origin import guarded_server
+from app.session import Session
+from app.viewport import Viewport, fitting_fov, fly, view_of
+from envelope.condition import AXES, Condition
+from scene.camera import Camera
+
+log = logging.getLogger(__name__)
+
+DISPLAY_BUDGET = 200_000
+REFRESH_S = 0.6
+"""Least time between two refreshes of heat map and dome while a sweep runs."""
+FIRST_VIEW = Condition(azimuth_deg=14, elevation_deg=7, radius=1.35)
+
+
+def serve(
+    session: Session,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    allow_origins: Sequence[str] = (),
+    display_budget: int = DISPLAY_BUDGET,
+    block: bool = True,
+) -> Viewer:
+    """Start the viewer on `session` and print its address, one line, when it can be opened.
+
+    port: the next free one is taken, and said, where it is in use.
+    allow_origins: page origins besides our own that may connect.
+    display_budget: most Gaussians sent to a browser.
+    block: stay until interrupted; else return the running viewer (close it with `stop`).
+    """
+    server = guarded_server(host, port, allow_origins, label="AdvScene Inspector")
+    viewer = Viewer(server, session, display_budget)
+    if server.get_port() != port:
+        log.warning("port %d is in use; took %d instead", port, server.get_port())
+    shown_host = "127.0.0.1" if host in ("0.0.0.0", "") else host
+    say(f"AdvScene Inspector is ready: http://{shown_host}:{server.get_port()}")
+    if block:
+        try:
+            threading.Event().wait()
+        finally:
+            viewer.stop()
+    return viewer
+
+
+class Viewer:
+    """Joins a server, a session, the worker and the panels.
+
+    Public methods may be called from any thread; what takes time goes through `post` or a job.
+    """
+
+    def __init__(self, server: Any, session: Session, display_budget: int) -> None:
+        self.server = server
+        self.session = session
+        self.desk = JobDesk()
+        self.worker: Worker[Condition] = Worker(self._look, self.notify)
+        self._refresher: Worker[None] = Worker(lambda _: self._refresh_scores(), self.notify)
+        self.viewport = Viewport(
+            server, session, display_budget, self._marker_clicked, self._capture_clicked
+        )
+        self.actions = Actions(self)
+        self._capture_index = -1
+        self._victims_eye = False
+        self._frame: NDArray[np.uint8] | None = None
+        self.panels: Layout = build_layout(self)
+        add_commands(self)
+        session.on_view = lambda: self._refresher.post(self._show_view)
+        session.on_rows = self.refresh_scores_soon
+        server.on_client_connect(self._client_came)
+        self.show_scene()
+        self.worker.post_latest(session.condition)
+
+    def stop(self) -> None:
+        """Close jobs, scoring and the server."""
+        self.desk.cancel()
+        self.session.close()
+        self.worker.stop()
+        self._refresher.stop()
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.server.stop()
+
+    def post(self, command: Command, on_error: ErrorSink | None = None) -> None:
+        """Queue a command for the worker; its error shows at `on_error`."""
+        self.worker.post(command, on_error)
+
+    def notify(self, text: str) -> None:
+        """Say something that belongs to no panel, in every browser, as plain text."""
+        log.warning("%s", text)
+        for client in self.server.get_clients().values():
+            client.add_notification("Problem", text, color="orange", auto_close_seconds=15)
+
+    def slider_moved(self, axis: str, value: float) -> None:
+        """A slider stands at `value`: keep the other eight numbers exact, score the new view."""
+        condition = self.session.condition.with_values(**{axis: float(value)})
+        self.session.condition = condition
+        self.worker.post_latest(condition)
+
+    def nudge_axis(self, axis: str, by: float) -> None:
+        """Move one slider by a step, within its range."""
+        limits = AXES[axis]
+        now = float(getattr(self.session.condition, axis))
+        value = min(max(now + by, limits.low), limits.high)
+        self.slider_moved(axis, value)
+        self.panels.sweep.sliders[axis].value = value
+
+    @property
+    def victims_eye(self) -> bool:
+        """Whether the viewport shows our renderer's frame."""
+        return self._victims_eye
+
+    def go_to(self, condition: Condition, client: Any = None) -> None:
+        """Set all nine sliders to `condition`, score it, and fly `client` (if given) there."""
+        self.session.condition = condition
+        self.panels.sweep.set_condition(condition)
+        self.worker.post_latest(condition)
+        if client is not None:
+            self._fly(client, self.session.camera(condition))
+
+    def fly_to_anchor(self, client: Any) -> None:
+        """Fly one browser to the anchor camera; the sliders stay."""
+        if client is not None:
+            self._fly(client, self.session.anchor_camera)
+
+    def step_capture(self, step: int, client: Any) -> None:
+        """Fly one browser to the next or previous capture camera."""
+        cameras = self.session.scene.cameras
+        if client is None or not cameras:
+            return
+        self._capture_index = (self._capture_index + step) % len(cameras)
+        self._fly(client, cameras[self._capture_index].camera)
+
+    def set_victims_eye(self, on: bool) -> None:
+        """Show our renderer's frame of the sliders' view instead of the browser's splats."""
+        self._victims_eye = on
+        self.viewport.set_victims_eye(on)
+        self.panels.scene.set_mode(on)
+        self._show_frame()
+
+    def show_kind(self, kind: str) -> None:
+        """Show one render kind in the viewport and in the victim's-eye frame."""
+        if kind not in self.session.kinds():
+            return
+        self.viewport.show_kind(kind)
+        self.panels.scene.set_kind(kind)
+        self._show_view()
+
+    def set_display_budget(self, budget: int) -> None:
+        """Send browsers at most `budget` Gaussians from now on."""
+        self.viewport.display_budget = int(budget)
+        self.post(self._send_splats)
+
+    def show_captures(self, show: bool) -> None:
+        """Show or hide the capture cameras' frustums."""
+        self.post(lambda: self.viewport.refresh_captures(show))
+
+    def show_scene(self) -> None:
+        """Draw another scene, placement and run everywhere; for after `Session.open`."""
+        self.viewport.kind = self.session.kinds()[-1]
+        self.viewport.refresh_all()
+        self._set_first_camera()
+        self.panels.sweep.set_condition(self.session.condition)
+        self.panels.scene.refresh()
+        self.panels.runs.refresh()
+        self.panels.victims.refresh()
+        self.show_patch()
+        self.panels.renders.refresh(None)
+        self.viewport.refresh_view(None)
+        self._refresh_scores()
+
+    def show_patch(self) -> None:
+        """Draw another patch or placement."""
+        self.viewport.refresh_outline()
+        self.panels.patch.refresh()
+
+    def show_embedding(self) -> None:
+        """Draw another embedding: splats, kinds, figures; and score the view anew."""
+        self.viewport.kind = self.session.kinds()[-1]
+        self._send_splats()
+        self.show_patch()
+        self.refresh_scores_soon()
+        self.worker.post_latest(self.session.condition)
+
+    def refresh_scores_soon(self) -> None:
+        """Bring heat map, dome and progress up to date, at most every `REFRESH_S`."""
+        self._refresher.post_latest(None)
+
+    def _look(self, condition: Condition) -> None:
+        """The worker's answer to moved sliders: have the newest view scored first."""
+        self.session.look(condition)
+        self.viewport.refresh_view(self._frame)
+
+    def _refresh_scores(self) -> None:
+        self.viewport.refresh_dome()
+        self.panels.envelope.refresh()
+        self.panels.sweep.refresh()
+        time.sleep(REFRESH_S)
+
+    def _show_view(self) -> None:
+        """Show what the current view's scores have come to."""
+        scores = self.session.view
+        self.panels.renders.refresh(scores)
+        if scores is None or not scores.pictures:
+            return
+        kind = self.viewport.kind
+        self._frame = scores.pictures.get(kind, next(iter(scores.pictures.values())))
+        self.viewport.refresh_view(self._frame)
+        self._show_frame()
+
+    def _show_frame(self) -> None:
+        for client in self.server.get_clients().values():
+            self._show_frame_to(client)
+
+    def _show_frame_to(self, client: Any) -> None:
+        """The victim's-eye frame, with bars to the browser's own aspect."""
+        if not self._victims_eye or self._frame is None:
+            client.scene.set_background_image(None)
+            return
+        height, width = self._frame.shape[:2]
+        aspect = max(client.camera.aspect, 1e-3)
+        size = (max(width, round(height * aspect)), max(height, round(width / aspect)))
+        client.scene.set_background_image(fitted(self._frame, *size)[0], format="png")
+
+    def _send_splats(self) -> None:
+        self.viewport.refresh_splats()
+        self.panels.scene.refresh()
+
+    def _marker_clicked(self, index: int, client: Any) -> None:
+        dome = self.viewport.dome
+        if dome is not None and index < len(dome):
+            self.post(lambda: self.go_to(dome.conditions[index], client))
+
+    def _capture_clicked(self, index: int, client: Any) -> None:
+        self._capture_index = index
+        self._fly(client, self.session.scene.cameras[index].camera)
+
+    def _fly(self, client: Any, camera: Camera) -> None:
+        distance = float(np.linalg.norm(camera.center - self.session.pivot))
+        fly(client, camera, max(distance, 1e-3))
+
+    def _set_first_camera(self) -> None:
+        """New browsers start near the anchor, a little behind it and to a side, to see the dome."""
+        camera = self.session.camera(FIRST_VIEW)
+        first = self.server.initial_camera
+        first.position, first.look_at, first.up = view_of(camera, self.viewport.unit)
+        first.fov = fitting_fov(camera, 1.0)
+        first.near = self.viewport.unit * 0.01
+        first.far = self.viewport.unit * 300
+
+    def _client_came(self, client: Any) -> None:
+        if self._victims_eye:
+            self._show_frame_to(client)

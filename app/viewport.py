@@ -1,0 +1,263 @@
+"""What the 3D viewport shows of a session: splats, patch outline, target box, dome, cameras."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.display import display_copy, most_important, storage_scale
+from app.dome import Dome, build_dome, marker_mesh
+from scene.camera import Camera
+from scene.gaussians import Gaussians, matrices_to_quaternions
+
+if TYPE_CHECKING:
+    import viser
+
+    from app.session import Session
+
+OUTLINE_COLOR = (255, 214, 10)
+TARGET_COLOR = (0, 200, 120)
+VIEW_COLOR = (255, 255, 255)
+CAPTURE_COLOR = (150, 150, 160)
+BOX_EDGES = [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if not i & bit]
+
+
+class Viewport:
+    """Draws a session into a viser scene.
+
+    on_marker(index, client): called (from viser's threads) when a dome marker is clicked, with the
+    browser that did. on_capture(index, client): the same for a capture camera.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        session: Session,
+        display_budget: int,
+        on_marker: Callable[[int, Any], None],
+        on_capture: Callable[[int, Any], None],
+    ) -> None:
+        self._scene = server.scene
+        self._session = session
+        self._on_marker = on_marker
+        self._on_capture = on_capture
+        self._nodes: dict[str, list[Any]] = {}
+        self._dome_node: Any = None
+        self.dome: Dome | None = None
+        self.display_budget = display_budget
+        self.kind = "clean"
+        self.shown = 0
+        self.total = 0
+        self.victims_eye = False
+
+    @property
+    def unit(self) -> float:
+        """Length that sizes the markers: the distance from the anchor to the pivot."""
+        session = self._session
+        return max(float(np.linalg.norm(session.anchor_camera.center - session.pivot)), 1e-6)
+
+    def refresh_all(self) -> None:
+        """Draw everything anew, for a scene that was just opened."""
+        self._scene.set_up_direction(tuple(float(x) for x in self._session.scene.up))
+        self._scene.world_axes.visible = False
+        self.refresh_splats()
+        self.refresh_outline()
+        self.refresh_target()
+        self.refresh_captures()
+        self.refresh_dome()
+
+    def refresh_splats(self) -> None:
+        """Send the display copy: what all kinds share once, and each kind's own part."""
+        self._clear("splats")
+        parts = self._session.display_parts()
+        shared = parts.pop("shared")
+        own = max((len(part) for part in parts.values()), default=0)
+        chosen = most_important(shared, max(self.display_budget - own, 0))
+        scale = storage_scale(shared)
+        self._add_splats("shared", shared.select(chosen), scale)
+        for kind, part in parts.items():
+            self._add_splats(kind, part.select(most_important(part, self.display_budget)), scale)
+        self.shown = len(chosen) + min(own, self.display_budget)
+        self.total = len(shared) + own
+        self._show_kind()
+
+    def show_kind(self, kind: str) -> None:
+        """Switch the splats to one render kind ("clean", "gray", "adversarial", ...)."""
+        self.kind = kind
+        self._show_kind()
+
+    def set_victims_eye(self, on: bool) -> None:
+        """Hide everything, for our own renderer's frame to fill the canvas, or show it again."""
+        self.victims_eye = on
+        self._show_kind()
+        for group in ("outline", "target", "dome", "view", "captures"):
+            for node in self._nodes.get(group, []):
+                node.visible = not on
+
+    def refresh_outline(self) -> None:
+        """The patch's edge on its surface, lifted a little towards the anchor."""
+        self._clear("outline")
+        if self._session.placement is None:
+            return
+        edge = self._session.placement.outline(steps=8)
+        towards = self._session.anchor_camera.center - edge
+        edge = edge + towards / np.linalg.norm(towards, axis=1, keepdims=True) * (
+            0.004 * self.unit
+        )
+        segments = np.stack([edge, np.roll(edge, -1, axis=0)], axis=1)
+        self._add_lines("outline", "/patch/outline", segments, OUTLINE_COLOR, 4.0)
+
+    def refresh_target(self) -> None:
+        """The target's 3D box."""
+        self._clear("target")
+        box = self._session.scene.target
+        if box is None:
+            return
+        signs = np.array([[(i >> b & 1) * 2 - 1 for b in range(3)] for i in range(8)])
+        corners = box.center + (signs * box.half_sizes) @ box.axes
+        segments = np.array([[corners[i], corners[j]] for i, j in BOX_EDGES])
+        self._add_lines("target", "/target/box", segments, TARGET_COLOR, 2.0)
+
+    def refresh_captures(self, show: bool = False) -> None:
+        """Frustums of the cameras that the scene was reconstructed from."""
+        self._clear("captures")
+        if not show:
+            return
+        for index, capture in enumerate(self._session.scene.cameras):
+            node = self._frustum(f"/captures/{index}", capture.camera, CAPTURE_COLOR, 0.06)
+            node.on_click(lambda event, index=index: self._on_capture(index, event.client))
+            self._keep("captures", node)
+
+    def refresh_dome(self) -> None:
+        """Markers at the swept cameras; only their colors are sent when the cells are the same."""
+        session = self._session
+        cells = session.cells()
+        old = self.dome
+        self.dome = build_dome(cells, session.anchor_camera, session.pivot, session.scene.up)
+        same = old is not None and old.conditions == self.dome.conditions
+        if same and self._dome_node is not None and np.allclose(
+            old.positions, self.dome.positions  # type: ignore[union-attr]
+        ):
+            self._dome_node.batched_colors = self.dome.colors
+            return
+        self._clear("dome")
+        self._dome_node = None
+        if len(self.dome) == 0:
+            return
+        camera = session.anchor_camera
+        vertices, faces = marker_mesh(camera.width / camera.height)
+        self._dome_node = self._scene.add_batched_meshes_simple(
+            "/dome",
+            vertices * np.float32(0.055 * self.unit),
+            faces,
+            batched_wxyzs=self.dome.wxyzs,
+            batched_positions=self.dome.positions,
+            batched_colors=self.dome.colors,
+            lod="off",
+            flat_shading=True,
+            side="double",
+            cast_shadow=False,
+            receive_shadow=False,
+            visible=not self.victims_eye,
+        )
+        self._dome_node.on_click(self._marker_clicked)
+        self._keep("dome", self._dome_node)
+
+    def refresh_view(self, picture: NDArray[np.uint8] | None) -> None:
+        """The frustum of the sliders' camera, with what was last rendered in it."""
+        self._clear("view")
+        node = self._frustum(
+            "/view", self._session.camera(), VIEW_COLOR, 0.09, image=picture, line_width=2.5
+        )
+        node.visible = not self.victims_eye
+        self._keep("view", node)
+
+    def _marker_clicked(self, event: Any) -> None:
+        if event.instance_index is not None:
+            self._on_marker(int(event.instance_index), event.client)
+
+    def _frustum(
+        self, name: str, camera: Camera, color: tuple[int, int, int], size: float, **options: Any
+    ) -> Any:
+        rotation = camera.camera_from_world[:3, :3].T[None]
+        return self._scene.add_camera_frustum(
+            name,
+            fov=float(2 * np.arctan(0.5 * camera.height / camera.K[1, 1])),
+            aspect=camera.width / camera.height,
+            scale=size * self.unit,
+            color=color,
+            wxyz=matrices_to_quaternions(rotation)[0],
+            position=camera.center,
+            **options,
+        )
+
+    def _add_splats(self, kind: str, part: Gaussians, scale: float) -> None:
+        if len(part) == 0:
+            return
+        splats = display_copy(part, scale)
+        node = self._scene.add_gaussian_splats(
+            f"/splats/{kind}",
+            centers=splats.centers,
+            covariances=splats.covariances,
+            rgbs=splats.rgbs,
+            opacities=splats.opacities,
+            scale=splats.scale,
+        )
+        self._keep("splats", node)
+
+    def _show_kind(self) -> None:
+        for node in self._nodes.get("splats", []):
+            part = node.name.rsplit("/", 1)[-1]
+            node.visible = part in ("shared", self.kind) and not self.victims_eye
+
+    def _add_lines(
+        self, group: str, name: str, segments: NDArray[Any], color: tuple[int, int, int], px: float
+    ) -> None:
+        node = self._scene.add_line_segments(
+            name,
+            points=segments.astype(np.float32),
+            colors=color,
+            line_width=px,
+            visible=not self.victims_eye,
+        )
+        self._keep(group, node)
+
+    def _keep(self, group: str, node: Any) -> None:
+        self._nodes.setdefault(group, []).append(node)
+
+    def _clear(self, group: str) -> None:
+        for node in self._nodes.pop(group, []):
+            node.remove()
+
+
+def fly(client: viser.ClientHandle, camera: Camera, distance: float) -> None:
+    """Put a browser's camera where `camera` is, so that the whole of its picture is in sight.
+
+    distance: world units ahead about which the browser then orbits. The principal point is shown
+    centered: browsers have no shifted lens (the victim's-eye mode has).
+    """
+    position, look_at, up = view_of(camera, distance)
+    view = client.camera
+    with client.atomic():
+        view.up_direction = up
+        view.position = position
+        view.look_at = look_at
+        view.fov = fitting_fov(camera, view.aspect)
+
+
+def view_of(camera: Camera, distance: float) -> tuple[Any, Any, Any]:
+    """(position, look_at, up) of a browser's camera that looks as `camera` does."""
+    return camera.center, camera.center + distance * camera.forward, -camera.down
+
+
+def fitting_fov(camera: Camera, aspect: float) -> float:
+    """Vertical field of view, radians, in which all of `camera`'s picture fits a canvas.
+
+    aspect: the canvas's width over height.
+    """
+    half_height = 0.5 * camera.height / camera.K[1, 1]
+    half_width = 0.5 * camera.width / camera.K[0, 0]
+    return float(2 * np.arctan(max(half_height, half_width / max(aspect, 1e-3))))

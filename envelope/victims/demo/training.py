@@ -135,7 +135,9 @@ def _save(
     for number, optimizer in enumerate(optimizers):
         for slot, state in optimizer.state_dict()["state"].items():
             for key, value in state.items():
-                tensors[f"optimizer.{number}.{slot}.{key}"] = torch.as_tensor(value).contiguous().clone()
+                tensors[f"optimizer.{number}.{slot}.{key}"] = (
+                    torch.as_tensor(value).contiguous().clone()
+                )
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".part")
     save_file(tensors, temporary, metadata={"step": json.dumps(step)})

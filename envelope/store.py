@@ -1,0 +1,384 @@
+"""Scores on disk: one SQLite file per run, one row per score, written as it arrives.
+
+WAL mode, so that readers (the viewer, another process) see complete rows while a sweep writes.
+Keys are unique: writing the same score again changes nothing, which is what makes a sweep
+resumable after any kind of death. Truth is stored once per view, answers once per score; outcomes
+and rates are computed from rows and never stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envelope.condition import AXES, Condition
+from envelope.observe import Observation
+from envelope.outcome import Answer, Box, best_placed, iou, most_confident
+from scene.errors import InputError
+
+SCHEMA_VERSION = 1
+BUSY_SECONDS = 30.0
+
+ScoreKey = tuple[str, str, str, str]
+"""(view id, render kind, victim, settings hash)."""
+
+_NINE = ", ".join(f"{name} REAL NOT NULL" for name in AXES)
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS views (
+  view_id TEXT PRIMARY KEY, geometry TEXT NOT NULL, condition TEXT NOT NULL,
+  variant INTEGER NOT NULL, {_NINE}, actual TEXT NOT NULL, observation TEXT NOT NULL,
+  observable INTEGER NOT NULL, reason TEXT NOT NULL, patch_hidden INTEGER NOT NULL,
+  extrapolated INTEGER NOT NULL, created REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS settings (
+  hash TEXT PRIMARY KEY, victim TEXT NOT NULL, kind TEXT NOT NULL, fields TEXT NOT NULL,
+  used REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS scores (
+  id INTEGER PRIMARY KEY, view_id TEXT NOT NULL, kind TEXT NOT NULL, victim TEXT NOT NULL,
+  settings_hash TEXT NOT NULL, label TEXT NOT NULL, prompt TEXT NOT NULL,
+  answer_kind TEXT NOT NULL, status TEXT NOT NULL, raw_text TEXT NOT NULL, notes TEXT NOT NULL,
+  boxes TEXT NOT NULL, top TEXT NOT NULL,
+  confident_box TEXT, confidence REAL, confident_iou REAL, confident_patch_iou REAL,
+  placed_box TEXT, placed_confidence REAL, placed_iou REAL,
+  error TEXT NOT NULL, tries INTEGER NOT NULL, render_ms REAL, predict_ms REAL,
+  origin TEXT NOT NULL, created REAL NOT NULL,
+  UNIQUE (view_id, kind, victim, settings_hash)
+);
+"""
+
+
+@dataclass(frozen=True)
+class View:
+    """One camera of a run and its truth.
+
+    view_id: hash of everything that decides the camera and the truth (see `view_id`).
+    geometry: hash of the run's part of that (anchor, pivot, up, size, scene, target, seed).
+    nominal: the nominal nine numbers and the variant. actual: the jittered nine numbers.
+    """
+
+    view_id: str
+    geometry: str
+    nominal: Condition
+    actual: Condition
+    observation: Observation
+
+    @property
+    def condition(self) -> str:
+        """Key of the nominal condition: the cluster that the view belongs to."""
+        return self.nominal.key
+
+
+@dataclass(frozen=True)
+class Score:
+    """One answer of one victim to one picture, with what it was asked and how long it took.
+
+    origin: "sweep" or "view" (the user looked at it). tries: calls made, 1 to 3.
+    render_ms: time of the picture's render; predict_ms: the picture's share of the victim's call.
+    """
+
+    view_id: str
+    kind: str
+    victim: str
+    settings_hash: str
+    label: str
+    prompt: str
+    answer: Answer
+    origin: str = "sweep"
+    tries: int = 1
+    render_ms: float | None = None
+    predict_ms: float | None = None
+
+    @property
+    def key(self) -> ScoreKey:
+        """What makes the row unique."""
+        return (self.view_id, self.kind, self.victim, self.settings_hash)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A stored score with its view."""
+
+    view: View
+    score: Score
+
+
+def digest(fields: Any) -> str:
+    """16 hex digits of the sha256 of a JSON value (keys sorted)."""
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def view_id(geometry: str, condition: Condition, variant: int) -> str:
+    """Identity of a view: the run's geometry hash, the nominal condition and the variant."""
+    return digest([geometry, condition.key, variant])
+
+
+class ScoreStore:
+    """The scores of one run. Safe to use from several threads and processes at once."""
+
+    def __init__(self, path: str | Path, read_only: bool = False) -> None:
+        """Open, or create, the file. Raises InputError when it is no score file of ours."""
+        self.path = Path(path)
+        self.read_only = read_only
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        if read_only and not self.path.is_file():
+            raise InputError(f"{self.path}: no such score file")
+        try:
+            if not read_only:
+                with self._writing() as db:
+                    _create(db)
+            version = (
+                self._connection()
+                .execute("SELECT value FROM meta WHERE key = 'schema_version'")
+                .fetchone()
+            )
+        except sqlite3.DatabaseError as error:
+            raise InputError(f"{self.path}: wanted a score file (SQLite), found {error}") from error
+        if version is None or int(version[0]) != SCHEMA_VERSION:
+            found = "none" if version is None else version[0]
+            raise InputError(
+                f"{self.path}: wanted score schema version {SCHEMA_VERSION}, found {found}; open "
+                f"it with the version of advscene that wrote it"
+            )
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def add_view(self, view: View) -> None:
+        """Store a view's truth; a view that is there already stays as it is."""
+        seen = view.observation
+        values = (
+            view.view_id, view.geometry, view.condition, view.nominal.variant,
+            *view.nominal.values, json.dumps(view.actual.to_dict()), json.dumps(seen.to_dict()),
+            seen.observable, seen.unobservable_because, seen.patch_hidden, seen.extrapolated,
+            time.time(),
+        )  # fmt: skip
+        marks = ",".join("?" * len(values))
+        with self._writing() as db:
+            db.execute(f"INSERT OR IGNORE INTO views VALUES ({marks})", values)
+
+    def add_settings(
+        self, settings_hash: str, victim: str, kind: str, fields: Mapping[str, Any]
+    ) -> None:
+        """Say what a settings hash stands for and make it the current one of (victim, kind)."""
+        values = (settings_hash, victim, kind, json.dumps(dict(fields), default=str), time.time())
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO settings VALUES (?,?,?,?,?) "
+                "ON CONFLICT(hash) DO UPDATE SET used = excluded.used",
+                values,
+            )
+
+    def add_scores(self, scores: Sequence[Score], view: View) -> None:
+        """Store the scores of one view in one transaction.
+
+        A score that is there already stays; only a stored error is replaced by an answer.
+        """
+        rows = [_score_values(score, view.observation) for score in scores]
+        names = ", ".join(_SCORE_COLUMNS)
+        marks = ",".join("?" * len(_SCORE_COLUMNS))
+        changes = ", ".join(f"{name} = excluded.{name}" for name in _SCORE_COLUMNS[4:])
+        with self._writing() as db:
+            db.executemany(
+                f"INSERT INTO scores ({names}) VALUES ({marks}) "
+                f"ON CONFLICT(view_id, kind, victim, settings_hash) DO UPDATE SET {changes} "
+                f"WHERE scores.status = 'error' AND excluded.status != 'error'",
+                rows,
+            )
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def view(self, key: str) -> View | None:
+        """One view by its id."""
+        found = self._connection().execute("SELECT * FROM views WHERE view_id = ?", (key,))
+        row = found.fetchone()
+        return None if row is None else _view(row)
+
+    def views(self, geometry: str | None = None) -> dict[str, View]:
+        """All views by id, or those of one geometry hash."""
+        where = "" if geometry is None else " WHERE geometry = ?"
+        rows = self._connection().execute(
+            f"SELECT * FROM views{where}", () if geometry is None else (geometry,)
+        )
+        return {row["view_id"]: _view(row) for row in rows}
+
+    def done(self, with_errors: bool = True) -> set[ScoreKey]:
+        """Keys of the stored scores; without errors those count as not done."""
+        where = "" if with_errors else " WHERE status != 'error'"
+        rows = self._connection().execute(
+            f"SELECT view_id, kind, victim, settings_hash FROM scores{where}"
+        )
+        return {tuple(row) for row in rows}
+
+    def current_settings(self) -> dict[tuple[str, str], str]:
+        """(victim, kind) -> the settings hash that was used last."""
+        rows = self._connection().execute("SELECT victim, kind, hash FROM settings ORDER BY used")
+        return {(row["victim"], row["kind"]): row["hash"] for row in rows}
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """What each settings hash stands for."""
+        rows = self._connection().execute("SELECT hash, fields FROM settings")
+        return {row["hash"]: json.loads(row["fields"]) for row in rows}
+
+    def scores(self, view_key: str | None = None, all_settings: bool = False) -> list[Score]:
+        """Stored scores, oldest first; of one view when `view_key` is given.
+
+        Only those of the current settings, unless `all_settings`: scores made with other weights,
+        thresholds of the victim or another embedding must not be mixed with them.
+        """
+        where = "" if view_key is None else " WHERE view_id = ?"
+        rows = self._connection().execute(
+            f"SELECT * FROM scores{where} ORDER BY id", () if view_key is None else (view_key,)
+        )
+        current = self.current_settings()
+        return [
+            _score(row)
+            for row in rows
+            if all_settings
+            or current.get((row["victim"], row["kind"]), row["settings_hash"])
+            == row["settings_hash"]
+        ]
+
+    def rows(self, geometry: str | None = None) -> Iterator[Row]:
+        """Stored scores of the current settings with their views."""
+        views = self.views(geometry)
+        for score in self.scores():
+            if score.view_id in views:
+                yield Row(views[score.view_id], score)
+
+    def counts(self) -> dict[str, int]:
+        """Number of views, scores and errors."""
+        db = self._connection()
+        (views,) = db.execute("SELECT count(*) FROM views").fetchone()
+        (scores,) = db.execute("SELECT count(*) FROM scores").fetchone()
+        (errors,) = db.execute("SELECT count(*) FROM scores WHERE status = 'error'").fetchone()
+        return {"views": views, "scores": scores, "errors": errors}
+
+    def close(self) -> None:
+        """Fold the log into the file and close every thread's connection."""
+        with self._lock:
+            connections, self._connections = self._connections, []
+        for number, connection in enumerate(connections):
+            if not self.read_only and number == 0:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.close()
+        self._local = threading.local()
+
+    # --- connections --------------------------------------------------------------------------
+
+    def _connection(self) -> sqlite3.Connection:
+        """The calling thread's own connection."""
+        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if found is None:
+            found = self._connect()
+            self._local.connection = found
+            with self._lock:
+                self._connections.append(found)
+        return found
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.read_only:
+            db = _open(str(self.path), uri=False)
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            return db
+        address = self.path.resolve().as_uri()
+        try:
+            db = _open(f"{address}?mode=ro", uri=True)
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:  # a folder that we may not write to: no log can be there
+            db = _open(f"{address}?immutable=1", uri=True)
+        return db
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One write transaction."""
+        if self.read_only:
+            raise InputError(f"{self.path}: the run is opened read-only, nothing can be scored")
+        db = self._connection()
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            yield db
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        db.execute("COMMIT")
+
+
+def _open(address: str, uri: bool) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        address, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri
+    )
+    db.row_factory = sqlite3.Row
+    return db
+
+
+def _create(db: sqlite3.Connection) -> None:
+    for statement in _SCHEMA.split(";"):
+        if statement.strip():
+            db.execute(statement)
+    db.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
+
+
+_SCORE_COLUMNS = (
+    "view_id", "kind", "victim", "settings_hash", "label", "prompt", "answer_kind", "status",
+    "raw_text", "notes", "boxes", "top", "confident_box", "confidence", "confident_iou",
+    "confident_patch_iou", "placed_box", "placed_confidence", "placed_iou", "error", "tries",
+    "render_ms", "predict_ms", "origin", "created",
+)  # fmt: skip
+
+
+def _score_values(score: Score, seen: Observation) -> tuple[Any, ...]:
+    """Values in the order of _SCORE_COLUMNS; both boxes' facts are written out for SQL readers."""
+    answer = score.answer
+    confident, placed = most_confident(answer), best_placed(answer, seen.box)
+    return (
+        *score.key, score.label, score.prompt, answer.kind, answer.status, answer.raw_text,
+        json.dumps(answer.notes), json.dumps([[*b.xyxy, b.confidence] for b in answer.boxes]),
+        json.dumps(answer.top), *_box_facts(confident), _overlap(confident, seen.box),
+        _overlap(confident, seen.footprint), *_box_facts(placed), _overlap(placed, seen.box),
+        answer.error, score.tries, score.render_ms, score.predict_ms, score.origin, time.time(),
+    )  # fmt: skip
+
+
+def _box_facts(box: Box | None) -> tuple[str | None, float | None]:
+    return (None, None) if box is None else (json.dumps(box.xyxy), box.confidence)
+
+
+def _overlap(box: Box | None, other: tuple[float, ...] | None) -> float | None:
+    return None if box is None or other is None else float(iou(box.xyxy, other)[0])
+
+
+def _view(row: sqlite3.Row) -> View:
+    nominal = Condition(**{name: row[name] for name in AXES}, variant=row["variant"])
+    facts = json.loads(row["observation"])
+    for name in ("box", "footprint"):
+        facts[name] = None if facts[name] is None else tuple(facts[name])
+    return View(
+        row["view_id"], row["geometry"], nominal, Condition.from_dict(json.loads(row["actual"])),
+        Observation(**facts),
+    )  # fmt: skip
+
+
+def _score(row: sqlite3.Row) -> Score:
+    boxes = tuple(Box((b[0], b[1], b[2], b[3]), b[4]) for b in json.loads(row["boxes"]))
+    top = tuple((str(name), float(p)) for name, p in json.loads(row["top"]))
+    answer = Answer(
+        row["answer_kind"], row["status"], boxes, top, row["raw_text"],
+        tuple(json.loads(row["notes"])), row["error"],
+    )  # fmt: skip
+    return Score(
+        row["view_id"], row["kind"], row["victim"], row["settings_hash"], row["label"],
+        row["prompt"], answer, row["origin"], row["tries"], row["render_ms"], row["predict_ms"],
+    )  # fmt: skip

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from scene.camera import Camera
 from scene.errors import InputError
+from scene.scene import CaptureCamera
 
 if TYPE_CHECKING:
     from scene.captures.lens import Lens
@@ -92,6 +93,10 @@ class Capture:
     def held_out(self) -> tuple[Frame, ...]:
         """The frames kept back to judge by."""
         return tuple(frame for frame in self.frames if frame.held_out)
+
+    def scene_cameras(self) -> tuple[CaptureCamera, ...]:
+        """The frames' cameras as a `Scene` keeps them, without the pictures."""
+        return tuple(CaptureCamera(f.name, f.camera, f.held_out) for f in self.frames)
 
     def hold_out(self, every: int, first: int = 0) -> Capture:
         """The same capture with each `every`-th frame, from `first` on, held out."""

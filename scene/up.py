@@ -14,16 +14,22 @@ DEFAULT_UP: Axis = (0.0, -1.0, 0.0)
 """Splat files without any hint: worlds made from COLMAP poses have y pointing down."""
 DEFAULT_UP_SOURCE = "default (-y, the usual one of COLMAP-made splats); correct it by hand if wrong"
 
+_LEVEL = 1e-3
+
 
 def estimate_up(cameras: Sequence[Camera]) -> Axis:
     """The signed up axis (unit) of pictures that people took upright.
 
     Photographers tilt and turn but hardly roll, so up is the direction that all cameras' x axes
     are perpendicular to. Cameras that all face one way leave that open, and their mean picture
-    up decides.
+    up decides. Where all are exactly level about one coordinate axis, it is that axis.
     """
     picture_up = -np.mean([camera.down for camera in cameras], axis=0)
     rights = np.stack([camera.right for camera in cameras])
+    level = np.flatnonzero(np.abs(rights).max(axis=0) < _LEVEL)
+    if len(level) == 1 and abs(picture_up[level[0]]) > 0.1:
+        axis = np.eye(3)[level[0]] * np.sign(picture_up[level[0]])
+        return (float(axis[0]), float(axis[1]), float(axis[2]))
     _, spread, axes = np.linalg.svd(rights, full_matrices=True)
     spread = np.pad(spread, (0, 3 - len(spread)))
     # the middle singular value says whether headings differ enough to fix the axis

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scene.camera import Camera
 from scene.errors import InputError
 from scene.io.atomic import atomic_write
+from scene.io.json_file import read_json_object
 from scene.scene import CaptureCamera, Scene, TargetBox
 
 SIDECAR_VERSION = 1
-_MAX_BYTES = 64 << 20
 _FIELDS = frozenset(
     {"version", "name", "up", "up_source", "metres_per_unit", "background", "target", "cameras",
      "splat_sha256", "provenance"}
@@ -104,21 +104,6 @@ def write_sidecar(scene: Scene, path: Path, splat_sha256: str) -> None:
     }
     with atomic_write(path) as file:
         file.write(json.dumps(fields, indent=1).encode())
-
-
-def read_json_object(path: Path, max_bytes: int = _MAX_BYTES) -> dict[str, Any]:
-    """A JSON file whose top level is an object. Raises InputError."""
-    try:
-        if path.stat().st_size > max_bytes:
-            raise InputError(f"{path}: larger than {max_bytes >> 20} MB, not read as JSON")
-        fields = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: wanted a JSON file, found {error}") from error
-    if not isinstance(fields, dict):
-        raise InputError(f"{path}: wanted a JSON object, found {type(fields).__name__}")
-    return fields
 
 
 @dataclass(frozen=True)

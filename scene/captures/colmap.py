@@ -1,0 +1,132 @@
+"""COLMAP reconstructions: posed pictures, cameras of all its models, points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scene.camera import Camera
+from scene.capture import Capture, Frame
+from scene.captures.colmap_model import ColmapCamera, ColmapImage, ColmapModel
+from scene.captures.colmap_read import read_binary_model, read_text_model
+from scene.captures.lens import Lens, LensModel
+from scene.captures.pictures import find_picture, picture_size, size_factors, usage_notes
+from scene.errors import InputError
+from scene.gaussians import quaternions_to_matrices
+from scene.up import estimate_up
+
+_MODEL_FOLDERS = ("", "sparse/0", "sparse", "reconstruction", "colmap/sparse/0", "dense/sparse")
+_PICTURE_FOLDERS = ("images", "../images", "../../images", "../../../images", "input", "")
+
+# How each COLMAP model's parameters map to ours: indices of fx, fy, cx, cy, the lens, and the
+# indices of its coefficients in OpenCV's order (-1: zero).
+_MODELS: dict[str, tuple[tuple[int, int, int, int], LensModel | None, tuple[int, ...]]] = {
+    "SIMPLE_PINHOLE": ((0, 0, 1, 2), None, ()),
+    "PINHOLE": ((0, 1, 2, 3), None, ()),
+    "SIMPLE_RADIAL": ((0, 0, 1, 2), "opencv", (3, -1, -1, -1)),
+    "RADIAL": ((0, 0, 1, 2), "opencv", (3, 4, -1, -1)),
+    "OPENCV": ((0, 1, 2, 3), "opencv", (4, 5, 6, 7)),
+    "FULL_OPENCV": ((0, 1, 2, 3), "opencv", (4, 5, 6, 7, 8, 9, 10, 11)),
+    "SIMPLE_RADIAL_FISHEYE": ((0, 0, 1, 2), "fisheye", (3, -1, -1, -1)),
+    "RADIAL_FISHEYE": ((0, 0, 1, 2), "fisheye", (3, 4, -1, -1)),
+    "OPENCV_FISHEYE": ((0, 1, 2, 3), "fisheye", (4, 5, 6, 7)),
+}
+
+
+def find_colmap_model(folder: Path) -> Path | None:
+    """The folder in or under `folder` that holds a COLMAP model, or None."""
+    for name in _MODEL_FOLDERS:
+        candidate = folder / name
+        for suffix in (".bin", ".txt"):
+            if all((candidate / f"{part}{suffix}").is_file() for part in ("cameras", "images")):
+                return candidate
+    return None
+
+
+def load_colmap(folder: Path) -> Capture:
+    """Read a COLMAP model, text or binary, and the pictures beside it.
+
+    Pinhole cameras are used as they are; distorted ones by undistorting the pictures; models that
+    OpenCV does not have are refused by name. Raises InputError.
+    """
+    model_folder = find_colmap_model(folder)
+    if model_folder is None:
+        raise InputError(f"{folder}: no COLMAP model found (cameras and images, .txt or .bin)")
+    binary = (model_folder / "cameras.bin").is_file()
+    model = read_binary_model(model_folder) if binary else read_text_model(model_folder)
+    if not model.images:
+        raise InputError(f"{model_folder}: the COLMAP model has no images")
+    pictures = _picture_folder(folder, model_folder, model)
+    frames, missing = [], []
+    for image in sorted(model.images, key=lambda image: image.name):
+        picture = find_picture(pictures, image.name, model_folder)
+        if picture is None:
+            missing.append(image.name)
+            continue
+        camera = model.cameras.get(image.camera_id)
+        if camera is None:
+            raise InputError(
+                f"{model_folder}: image {image.name} names camera {image.camera_id}, which the "
+                f"model does not have"
+            )
+        frames.append(_frame(image, camera, picture))
+    if not frames:
+        raise InputError(
+            f"{model_folder}: none of the {len(missing)} pictures exists in {pictures} (the first "
+            f"is {missing[0]!r:.120})"
+        )
+    notes = list(usage_notes(len(model.images), missing))
+    if any(frame.lens for frame in frames):
+        notes.append("lens distortion is taken out of the pictures as they are read")
+    return Capture(
+        frames=tuple(frames),
+        points=model.points if len(model.points) else None,
+        point_colors=model.colors if len(model.points) else None,
+        up=estimate_up([frame.camera for frame in frames]),
+        up_source=f"estimated from {len(frames)} cameras",
+        notes=tuple(notes),
+    )
+
+
+def image_pose(image: ColmapImage) -> NDArray[np.float64]:
+    """(4, 4) camera_from_world of a COLMAP image (the same axes as ours). Raises InputError."""
+    quat = np.asarray(image.quat, dtype=np.float64)
+    norm = np.linalg.norm(quat)
+    if not (np.isfinite(norm) and norm > 1e-9 and np.isfinite(image.translation).all()):
+        raise InputError(f"image {image.name}: wanted a unit quaternion and a translation")
+    pose = np.eye(4)
+    pose[:3, :3] = quaternions_to_matrices(quat / norm)
+    pose[:3, 3] = image.translation
+    return pose
+
+
+def _picture_folder(folder: Path, model_folder: Path, model: ColmapModel) -> Path:
+    """The first likely folder that holds one of the first pictures."""
+    roots = dict.fromkeys([folder, model_folder])
+    candidates = [root / name for root in roots for name in _PICTURE_FOLDERS]
+    for candidate in candidates:
+        if any(find_picture(candidate, i.name, model_folder) for i in model.images[:50]):
+            return candidate
+    return folder / "images"
+
+
+def _frame(image: ColmapImage, camera: ColmapCamera, picture: Path) -> Frame:
+    if camera.model not in _MODELS:
+        raise InputError(
+            f"COLMAP camera {camera.id}: its model {camera.model} cannot be undistorted here; run "
+            f"COLMAP's image_undistorter first"
+        )
+    places, kind, coefficient_places = _MODELS[camera.model]
+    fx, fy, cx, cy = (camera.params[i] for i in places)
+    coefficients = tuple(camera.params[i] if i >= 0 else 0.0 for i in coefficient_places)
+    found = picture_size(picture)
+    x, y = size_factors(picture, (camera.width, camera.height), found)
+    K = np.array([[fx * x, 0, cx * x], [0, fy * y, cy * y], [0, 0, 1]])
+    lens = None
+    # a fisheye without coefficients is still not a pinhole
+    if kind == "fisheye" or (kind == "opencv" and any(coefficients)):
+        lens = Lens(kind, fx * x, fy * y, cx * x, cy * y, *found, coefficients)
+    pinhole = Camera(image_pose(image), lens.pinhole_K() if lens else K, *found)
+    return Frame(image.name, pinhole, picture, lens=lens)

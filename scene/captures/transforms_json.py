@@ -1,0 +1,235 @@
+"""transforms.json of nerfstudio, instant-ngp and Blender (NeRF synthetic)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scene.camera import Camera
+from scene.capture import Capture, Frame
+from scene.captures.lens import Lens, LensModel
+from scene.captures.pictures import (
+    find_picture,
+    inside,
+    picture_size,
+    size_factors,
+    usage_notes,
+)
+from scene.errors import InputError
+from scene.io.json_file import read_json_object
+from scene.io.points import load_points
+from scene.up import estimate_up
+
+# OpenGL camera axes (x right, y up, z back) to ours.
+_OPENCV_FROM_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
+_PINHOLES = {"PINHOLE", "SIMPLE_PINHOLE", "PERSPECTIVE"}
+_OPENCV_MODELS = {"OPENCV", "SIMPLE_RADIAL", "RADIAL"}
+_SPLIT_FILES = ("transforms_train.json", "transforms_test.json")
+
+
+def is_transforms_folder(folder: Path) -> bool:
+    """Whether `folder` holds transforms.json, or Blender's transforms_train.json."""
+    return (folder / "transforms.json").is_file() or (folder / _SPLIT_FILES[0]).is_file()
+
+
+def load_transforms(path: Path, matte: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> Capture:
+    """Read a transforms.json, or a folder of one; Blender's test split becomes held-out frames.
+
+    Poses are converted from OpenGL axes; per-frame intrinsics override shared ones; missing
+    pictures are skipped and counted. matte: sRGB behind transparent pixels. Raises InputError.
+    """
+    if path.is_dir() and not (path / "transforms.json").is_file():
+        files = [path / name for name in _SPLIT_FILES if (path / name).is_file()]
+    else:
+        files = [path / "transforms.json" if path.is_dir() else path]
+    reader = _Reader(files[0].parent, matte)
+    for file in files:
+        reader.read(file, held_out=file.name == _SPLIT_FILES[1])
+    return reader.capture()
+
+
+class _Reader:
+    """Collects the frames and notes of one or two files."""
+
+    def __init__(self, folder: Path, matte: tuple[float, float, float]) -> None:
+        self.folder = folder
+        self.matte = matte
+        self.frames: list[Frame] = []
+        self.missing: list[str] = []
+        self.notes: list[str] = []
+        self.points: tuple[NDArray[np.float64], NDArray[np.float32] | None] | None = None
+
+    def read(self, file: Path, held_out: bool) -> None:
+        shared = read_json_object(file)
+        entries = shared.get("frames")
+        if not isinstance(entries, list) or not entries:
+            raise InputError(f"{file}: frames: wanted a list of posed pictures, found none")
+        kept_back = {
+            str(name)
+            for split in ("val_filenames", "test_filenames")
+            for name in shared.get(split) or ()
+        }
+        for i, entry in enumerate(entries):
+            if not isinstance(entry, dict):
+                raise InputError(f"{file}: frames[{i}]: wanted an object")
+            fields = _Fields(f"{file}: frames[{i}]", entry, shared)
+            name = fields.text("file_path")
+            picture = find_picture(self.folder, name, file)
+            if picture is None:
+                self.missing.append(name)
+                continue
+            self.frames.append(_frame(fields, picture, self.matte, held_out or name in kept_back))
+        self._read_extras(file, shared)
+
+    def _read_extras(self, file: Path, shared: dict[str, Any]) -> None:
+        if any("mask_path" in entry for entry in shared["frames"]):
+            self.notes.append("mask pictures are listed and were not used")
+        if "applied_transform" in shared or "applied_scale" in shared:
+            self.notes.append(
+                "poses and points are kept in the file's own frame; its applied_transform was not "
+                "undone"
+            )
+        if isinstance(name := shared.get("ply_file_path"), str) and self.points is None:
+            cloud = inside(self.folder, name, file)
+            if cloud.is_file():
+                self.points = load_points(cloud)
+            else:
+                self.notes.append(f"the point cloud {name} is missing")
+
+    def capture(self) -> Capture:
+        listed = len(self.frames) + len(self.missing)
+        if not self.frames:
+            raise InputError(
+                f"{self.folder}: none of the {listed} listed pictures exists (the first is "
+                f"{self.missing[0]!r:.120}); put them beside the transforms file"
+            )
+        notes = list(usage_notes(listed, self.missing))
+        if any(frame.lens for frame in self.frames):
+            notes.append("lens distortion is taken out of the pictures as they are read")
+        points, colors = self.points or (None, None)
+        cameras = [frame.camera for frame in self.frames]
+        return Capture(
+            frames=tuple(self.frames),
+            points=points,
+            point_colors=colors,
+            up=estimate_up(cameras),
+            up_source=f"estimated from {len(cameras)} cameras",
+            notes=(*notes, *dict.fromkeys(self.notes)),
+        )
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """One frame's fields over the file's shared ones; InputError names the frame and field."""
+
+    source: str
+    own: dict[str, Any]
+    shared: dict[str, Any]
+
+    def number(self, name: str) -> float | None:
+        value = self.own.get(name, self.shared.get(name))
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+            raise InputError(f"{self.source}: {name}: wanted a finite number, found {value!r:.60}")
+        return float(value)
+
+    def text(self, name: str) -> str:
+        value = self.own.get(name)
+        if not isinstance(value, str) or not value:
+            raise InputError(f"{self.source}: {name}: wanted a file name, found {value!r:.60}")
+        return value
+
+    def model(self) -> str:
+        if self.own.get("is_fisheye", self.shared.get("is_fisheye")):
+            return "OPENCV_FISHEYE"
+        return str(self.own.get("camera_model", self.shared.get("camera_model", "OPENCV")))
+
+    def number_or_zero(self, name: str) -> float:
+        return self.number(name) or 0.0
+
+    def focal(self, axis: str, pixels: float) -> float | None:
+        """fl_x or fl_y, else from the field of view along that axis."""
+        if (focal := self.number(f"fl_{axis}")) is not None:
+            return focal
+        angle = self.number(f"camera_angle_{axis}")
+        if angle is None:
+            return None
+        if not 0 < angle < np.pi:
+            raise InputError(
+                f"{self.source}: camera_angle_{axis}: wanted radians in (0, pi), found {angle:g}"
+            )
+        return 0.5 * pixels / float(np.tan(angle / 2))
+
+    def pose(self) -> NDArray[np.float64]:
+        """camera_from_world, OpenCV axes."""
+        try:
+            matrix = np.asarray(self.own.get("transform_matrix"), dtype=np.float64)
+        except (TypeError, ValueError):
+            matrix = np.empty(0)
+        if matrix.shape == (3, 4):
+            matrix = np.vstack([matrix, [0, 0, 0, 1]])
+        if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+            raise InputError(f"{self.source}: transform_matrix: wanted 4x4 finite numbers")
+        # files round their numbers; the nearest rotation is meant
+        u, stretch, v = np.linalg.svd(matrix[:3, :3])
+        if not np.allclose(stretch, 1, atol=1e-2) or np.linalg.det(matrix[:3, :3]) < 0:
+            raise InputError(
+                f"{self.source}: transform_matrix: wanted a rotation and a translation, found "
+                f"scale, shear or a mirror"
+            )
+        world_from_camera = matrix.copy()
+        world_from_camera[:3, :3] = u @ v
+        world_from_camera[3] = 0, 0, 0, 1
+        return np.asarray(np.linalg.inv(world_from_camera @ _OPENCV_FROM_OPENGL), np.float64)
+
+
+def _frame(
+    fields: _Fields, picture: Path, matte: tuple[float, float, float], held_out: bool
+) -> Frame:
+    found = picture_size(picture)
+    stated = (fields.number("w") or found[0], fields.number("h") or found[1])
+    if min(stated) <= 0:
+        raise InputError(f"{fields.source}: w, h: wanted > 0, found {stated[0]:g}x{stated[1]:g}")
+    fx, fy = fields.focal("x", stated[0]), fields.focal("y", stated[1])
+    if fx is None and fy is None:
+        raise InputError(f"{fields.source}: no focal length: wanted fl_x or camera_angle_x")
+    # pixels are square where only one axis is stated
+    fx, fy = fx or fy or 0.0, fy or fx or 0.0
+    cx, cy = fields.number("cx"), fields.number("cy")
+    scale = size_factors(picture, stated, found)
+    K = np.array(
+        [
+            [fx * scale[0], 0, (stated[0] / 2 if cx is None else cx) * scale[0]],
+            [0, fy * scale[1], (stated[1] / 2 if cy is None else cy) * scale[1]],
+            [0, 0, 1],
+        ]
+    )
+    lens = _lens(fields, K, found)
+    camera = Camera(fields.pose(), lens.pinhole_K() if lens else K, *found)
+    return Frame(fields.text("file_path"), camera, picture, held_out, lens=lens, matte=matte)
+
+
+def _lens(fields: _Fields, K: NDArray[np.float64], size: tuple[int, int]) -> Lens | None:
+    model = fields.model()
+    k1, k2, k3, k4, p1, p2 = (
+        fields.number_or_zero(n) for n in ("k1", "k2", "k3", "k4", "p1", "p2")
+    )
+    if model in _PINHOLES or (not any((k1, k2, k3, k4, p1, p2)) and model in _OPENCV_MODELS):
+        return None
+    kind: LensModel
+    coefficients: tuple[float, ...]
+    if model == "OPENCV_FISHEYE":
+        kind, coefficients = "fisheye", (k1, k2, k3, k4)
+    elif model in _OPENCV_MODELS and not k4:
+        kind, coefficients = "opencv", (k1, k2, p1, p2, k3)
+    else:
+        raise InputError(
+            f"{fields.source}: the camera model {model}{' with k4' if k4 else ''} is not a pinhole "
+            f"and cannot be undistorted here; undistort the pictures first"
+        )
+    return Lens(kind, K[0, 0], K[1, 1], K[0, 2], K[1, 2], *size, coefficients)

@@ -117,7 +117,7 @@ def pack_scene(gaussians: Gaussians) -> PackedScene:
         covariances = covariances.astype(np.float32)
     usable = np.isfinite(opacities) & np.isfinite(covariances).all(axis=1)
     usable &= np.isfinite(gaussians.means[order]).all(axis=1)
-    usable &= np.isfinite(gaussians.sh[order]).reshape(n, -1).all(axis=1)
+    usable &= np.isfinite(gaussians.sh[order]).all(axis=(1, 2))
     rows = np.zeros((n, GEOMETRY_PLANES), dtype=np.float64)
     rows[:, 0:3] = gaussians.means[order]
     rows[:, 3:9] = covariances

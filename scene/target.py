@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,6 +111,15 @@ def select_from_anchor_box(
     return TargetSelection(indices)
 
 
+@runtime_checkable
+class _Recolorable(Protocol):
+    """A renderer that can share its geometry."""
+
+    def recolored(self, colors: NDArray[np.float32]) -> Renderer:
+        """The same Gaussians in other colors (N, 3)."""
+        ...
+
+
 class TargetViewer:
     """Sees the target from any camera, at about the cost of one extra render of the scene.
 
@@ -123,8 +132,12 @@ class TargetViewer:
         indices: NDArray[np.int64],
         settings: RenderSettings | None = None,
         backend: Backend = "auto",
+        renderer: Renderer | None = None,
     ) -> None:
-        """gaussians: the clean scene. indices: (M,) rows of the target."""
+        """gaussians: the clean scene. indices: (M,) rows of the target.
+
+        renderer: one of the same Gaussians whose prepared geometry can be shared, if there is one.
+        """
         if len(indices) == 0:
             raise InputError("the target has no Gaussians: choose it again")
         colors = np.zeros(len(gaussians), dtype=np.float32)
@@ -132,7 +145,11 @@ class TargetViewer:
         target = gaussians.select(np.asarray(indices))
         self._target = target
         self._reach = target.scales.max(axis=1) * _MAX_SIGMAS
-        self._marked: Renderer = make_renderer(_painted(gaussians, colors), backend, settings)
+        self._marked: Renderer = (
+            renderer.recolored(np.repeat(colors[:, None], 3, axis=1))
+            if isinstance(renderer, _Recolorable)
+            else make_renderer(_painted(gaussians, colors), backend, settings)
+        )
         self._alone: Renderer = make_renderer(
             _painted(target, np.ones(len(target), dtype=np.float32)), backend, settings
         )

@@ -128,14 +128,15 @@ class CpuRenderer:
 
     def view(self, camera: Camera, buffers: Buffers) -> View:
         """Project, sort and bin: everything before the first pixel."""
-        starts, counts = self._project(camera, buffers)
-        order = self._sort(buffers, starts, counts)
-        lists, tile_starts = self._bin(camera, buffers, order)
+        starts, counts = self.project(camera, buffers)
+        order = self.sort(buffers, starts, counts)
+        lists, tile_starts = self.bin(camera, buffers, order)
         return View(buffers.records, buffers.ids[order], len(order), lists, tile_starts)
 
-    def _project(
+    def project(
         self, camera: Camera, buffers: Buffers
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Fill the unsorted records; returns each thread's first row and number of rows."""
         vector = project.camera_vector(camera, self.settings)
         packed, threads = self.packed, self.threads
 
@@ -159,18 +160,20 @@ class CpuRenderer:
         starts = [LANES * project.first_block(blocks, t, threads) for t in range(threads)]
         return np.array(starts, dtype=np.int64), counts
 
-    def _sort(
+    def sort(
         self, buffers: Buffers, starts: NDArray[np.int64], counts: NDArray[np.int64]
     ) -> NDArray[np.int32]:
+        """Rows of the unsorted records in depth order."""
         (keys_a, keys_b), (order_a, order_b) = buffers.sort_keys, buffers.sort_order
         count = depth_sort.depth_order(
             buffers.keys, buffers.ids, starts, counts, keys_a, order_a, keys_b, order_b
         )
         return order_b[:count]
 
-    def _bin(
+    def bin(
         self, camera: Camera, buffers: Buffers, order: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Fill the sorted records; returns the tiles' lists and where each begins."""
         threads, count = self.threads, len(order)
         width, height = camera.width, camera.height
         tiles = -(-width // TILE) * -(-height // TILE)

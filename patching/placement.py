@@ -320,7 +320,7 @@ def _upright_axes(
     if np.linalg.norm(down) < 0.2:
         down = camera.down - (camera.down @ outward) * outward
     if np.linalg.norm(down) < 1e-6:
-        # a level camera over a floor: the nearer edge is the lower one; under a ceiling, the farther
+        # level camera: over a floor the nearer edge is the lower one, under a ceiling the farther
         away = camera.forward - (camera.forward @ outward) * outward
         down = away * np.sign(camera.down @ outward)
     down = down / np.linalg.norm(down)

@@ -104,9 +104,9 @@ def cast_patch(laid: Laid, camera: Camera, supersample: int = SUPERSAMPLE) -> Pa
     points, hit = laid.surface.intersect(camera.center, directions)
     depth = (points - camera.center) @ camera.forward
     uv = laid.to_uv(points)
-    facing = np.einsum("...i,...i", laid.outward_at(points), camera.center - points) > 0
-    within = ((uv >= 0) & (uv <= 1)).all(axis=-1)
-    inside = hit & within & facing & (depth > 0)
+    inside = np.asarray(hit & ((uv >= 0) & (uv <= 1)).all(axis=-1) & (depth > 0))
+    met = points[inside]
+    inside[inside] = np.einsum("ni,ni->n", laid.outward_at(met), camera.center - met) > 0
     if not inside.any():
         return None
     extent = _edge_lengths(laid, camera)

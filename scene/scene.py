@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scene.camera import Camera
+from scene.errors import InputError
 from scene.gaussians import Gaussians
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Scene:
 def load_scene(path: str | Path) -> Scene:
     """Open a splat file of any format, with the sidecar `<stem>.scene.json` where there is one.
 
-    Up comes from the sidecar, else the splat file, else the cameras (estimated), else a default;
+    Without sidecar cameras those of a cameras.json beside the splat are used, and noted. Up comes
+    from the sidecar, else the splat file, else the cameras (estimated), else a default;
     `up_source` says which. Raises InputError.
     """
     from scene.io.load import load_gaussians
@@ -73,17 +75,18 @@ def load_scene(path: str | Path) -> Scene:
     loaded = load_gaussians(path)
     beside = sidecar_path(path)
     sidecar = read_sidecar(beside) if beside.is_file() else Sidecar()
-    up, up_source = _choose_up(sidecar, loaded)
+    cameras, camera_notes = (sidecar.cameras, []) if sidecar.cameras else _cameras_beside(path)
+    up, up_source = _choose_up(sidecar, loaded, cameras)
     return Scene(
         gaussians=loaded.gaussians,
         name=sidecar.name or path.stem.removesuffix(".compressed"),
-        cameras=sidecar.cameras,
+        cameras=cameras,
         up=up,
         up_source=up_source,
         metres_per_unit=sidecar.metres_per_unit,
         target=sidecar.target,
         background=sidecar.background or (0.0, 0.0, 0.0),
-        provenance=_provenance(path, loaded, sidecar),
+        provenance=_provenance(path, loaded, sidecar, camera_notes),
     )
 
 
@@ -109,22 +112,39 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _choose_up(sidecar: Sidecar, loaded: LoadedGaussians) -> tuple[tuple[float, float, float], str]:
+def _cameras_beside(path: Path) -> tuple[tuple[CaptureCamera, ...], list[str]]:
+    """Cameras that a trainer left beside the splat, and what to tell the user about them."""
+    from scene.io.cameras_json import find_cameras_json, read_cameras_json
+
+    found = find_cameras_json(path)
+    if found is None:
+        return (), []
+    try:
+        cameras = read_cameras_json(found)
+    except InputError as error:
+        return (), [f"cameras were not read: {error}"]
+    return cameras, [f"{len(cameras)} cameras are from {found.name}"]
+
+
+def _choose_up(
+    sidecar: Sidecar, loaded: LoadedGaussians, cameras: tuple[CaptureCamera, ...]
+) -> tuple[tuple[float, float, float], str]:
     from scene.up import DEFAULT_UP, DEFAULT_UP_SOURCE, estimate_up
 
     if sidecar.up is not None:
         return sidecar.up, sidecar.up_source or "scene file"
     if loaded.up is not None:
         return loaded.up, "splat file"
-    if sidecar.cameras:
-        cameras = [c.camera for c in sidecar.cameras]
-        return estimate_up(cameras), f"estimated from {len(cameras)} cameras"
+    if cameras:
+        return estimate_up([c.camera for c in cameras]), f"estimated from {len(cameras)} cameras"
     return DEFAULT_UP, DEFAULT_UP_SOURCE
 
 
-def _provenance(path: Path, loaded: LoadedGaussians, sidecar: Sidecar) -> dict[str, Any]:
+def _provenance(
+    path: Path, loaded: LoadedGaussians, sidecar: Sidecar, camera_notes: list[str]
+) -> dict[str, Any]:
     digest = file_sha256(path)
-    notes = list(loaded.notes)
+    notes = [*loaded.notes, *camera_notes]
     if sidecar.splat_sha256 not in (None, digest):
         notes.append("the scene file was written for another version of this splat file")
     dropped = loaded.dropped

@@ -1,0 +1,72 @@
+"""Cameras that trainers leave beside a splat: INRIA's cameras.json, and lists of OpenCV poses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scene.camera import Camera
+from scene.errors import InputError
+from scene.scene import CaptureCamera
+
+_MAX_BYTES = 64 << 20
+
+
+def find_cameras_json(splat: Path) -> Path | None:
+    """`<stem>_cameras.json` or cameras.json beside a splat, or in INRIA's training folder."""
+    candidates = [splat.with_name(f"{splat.stem}_cameras.json"), splat.with_name("cameras.json")]
+    if splat.parent.name.startswith("iteration_"):
+        candidates.append(splat.parent.parent.parent / "cameras.json")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def read_cameras_json(path: Path) -> tuple[CaptureCamera, ...]:
+    """Read either layout. Raises InputError that names the entry.
+
+    INRIA: a list of id, img_name, width, height, position, rotation (world_from_camera), fx, fy.
+    Poses: {w, h, fl_x, fl_y, cx, cy, frames: [{file, w2c, split}]}; split "test" is held out.
+    """
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MB, not read as cameras")
+        fields = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: wanted a JSON file, found {error}") from error
+    shared: dict[str, Any] = fields if isinstance(fields, dict) else {}
+    entries = shared.get("frames") if shared else fields
+    if not isinstance(entries, list):
+        raise InputError(f"{path}: wanted a list of cameras")
+    read = _posed_entry if shared else _inria_entry
+    cameras = []
+    for i, entry in enumerate(entries):
+        try:
+            cameras.append(read(entry, shared))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise InputError(f"{path}: camera {i} cannot be read: {error}") from error
+    return tuple(cameras)
+
+
+def _inria_entry(entry: dict[str, Any], _: dict[str, Any]) -> CaptureCamera:
+    rotation = np.asarray(entry["rotation"], dtype=np.float64)
+    position = np.asarray(entry["position"], dtype=np.float64)
+    width, height = int(entry["width"]), int(entry["height"])
+    pose = np.eye(4)
+    pose[:3, :3] = rotation.T
+    pose[:3, 3] = -rotation.T @ position
+    K = [[float(entry["fx"]), 0, width / 2], [0, float(entry["fy"]), height / 2], [0, 0, 1]]
+    return CaptureCamera(str(entry["img_name"]), Camera(pose, np.array(K), width, height))
+
+
+def _posed_entry(entry: dict[str, Any], shared: dict[str, Any]) -> CaptureCamera:
+    K = np.array(
+        [[shared["fl_x"], 0, shared["cx"]], [0, shared["fl_y"], shared["cy"]], [0, 0, 1]],
+        dtype=np.float64,
+    )
+    pose = np.asarray(entry["w2c"], dtype=np.float64)
+    camera = Camera(pose, K, int(shared["w"]), int(shared["h"]))
+    return CaptureCamera(str(entry["file"]), camera, entry.get("split", "train") != "train")

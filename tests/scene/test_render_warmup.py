@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,11 +39,9 @@ def test_forward_stages_leave_nothing_to_compile():
 
 
 def test_an_edit_in_an_imported_module_changes_the_folder(monkeypatch, tmp_path: Path):
-    copy = tmp_path / "cpu"
-    copy.mkdir()
-    for source in Path(cache.__file__).parent.glob("*.py"):
-        (copy / source.name).write_text(source.read_text())
-    monkeypatch.setattr(cache, "_FOLDER", copy)
+    copy = tmp_path / "scene" / "render" / "cpu"
+    shutil.copytree(Path(cache.__file__).parent, copy)
+    monkeypatch.setattr(cache, "_ROOT", tmp_path)
     hash_now = cache.source_hash.__wrapped__
     names = ("scene.render.cpu.blend", "scene.render.cpu.binning")
     blend_before, binning_before = (hash_now(name) for name in names)

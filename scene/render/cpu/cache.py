@@ -5,8 +5,8 @@ function calls leaves the old machine code in use. So every module of kernels ge
 
     <user cache>/advscene/kernels/<module>-<hash>/
 
-where the hash covers the module's source, the sources of all modules of this package that it
-imports (and theirs), and the versions of numba and llvmlite. Numba itself keys its entries by CPU.
+where the hash covers the module's source, the sources of all modules that it imports from this or
+its own package (and theirs), and the versions of numba and llvmlite. Numba itself keys its entries by CPU.
 NUMBA_CACHE_DIR, when set, replaces `<user cache>/advscene/kernels`.
 
 Kernels are decorated with `kernel` (or `helper`, for functions that are inlined into kernels)
@@ -33,7 +33,7 @@ from numba import njit
 log = logging.getLogger(__name__)
 
 _PACKAGE = "scene.render.cpu"
-_FOLDER = Path(__file__).parent
+_ROOT = Path(__file__).parents[3]  # the folder that holds the package `scene`
 _OPTIONS: dict[str, Any] = {
     # nnan and ninf hide NaN: rows that are not finite are made invisible when a scene is packed
     "fastmath": {"contract", "nsz", "arcp", "nnan", "ninf"},
@@ -106,23 +106,23 @@ def _module_folder(module: str) -> Path:
 
 
 def _with_imports(module: str) -> set[str]:
-    """`module` and the modules of this package that it imports, directly or not."""
+    """`module` and what it imports, directly or not, from its own package and from this one."""
+    packages = (f"{_PACKAGE}.", f"{module.rpartition('.')[0]}.")
     found: set[str] = set()
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in found or not name.startswith(_PACKAGE + "."):
+        if name in found or not name.startswith(packages) or not _source_path(name).is_file():
             continue
         found.add(name)
-        for node in ast.walk(ast.parse(_source_path(name).read_text())):
+        for node in ast.walk(ast.parse(_source_path(name).read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 waiting += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module == _PACKAGE:
-                waiting += [f"{_PACKAGE}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
-                waiting.append(node.module)
+                # what is imported may be a module of a package, or a name in a module
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     return found
 
 
 def _source_path(module: str) -> Path:
-    return _FOLDER / f"{module.rpartition('.')[2]}.py"
+    return _ROOT.joinpath(*module.split(".")).with_suffix(".py")

@@ -120,6 +120,7 @@ class Observer:
         self._scene = scene
         self._target = target
         self._anchor = anchor
+        self._pivot = patch_center(anchor)
 
     def observe(self, camera: Camera, median_depth: FloatArray) -> Observation:
         """median_depth: (H, W) of the clean scene as `camera` sees it, 0 where there is nothing."""
@@ -138,12 +139,10 @@ class Observer:
         )
 
     def _to_capture(self, camera: Camera) -> tuple[float | None, float | None]:
-        if not self._scene.cameras:
-            return None, None
         from scene.target import nearest_capture
 
-        distance, angle_deg = nearest_capture(self._scene, camera)
-        return float(distance), float(angle_deg)
+        nearest = nearest_capture(self._scene, camera, self._pivot)
+        return (None, None) if nearest is None else (nearest.distance_ratio, nearest.angle_deg)
 
 
 def tight_box(mask: BoolArray) -> XYXY | None:

@@ -153,8 +153,6 @@ class ScoreStore:
                 f"it with the version of advscene that wrote it"
             )
 
-    # --- writing ------------------------------------------------------------------------------
-
     def add_view(self, view: View) -> None:
         """Store a view's truth; a view that is there already stays as it is."""
         seen = view.observation
@@ -196,8 +194,6 @@ class ScoreStore:
                 f"WHERE scores.status = 'error' AND excluded.status != 'error'",
                 rows,
             )
-
-    # --- reading ------------------------------------------------------------------------------
 
     def view(self, key: str) -> View | None:
         """One view by its id."""
@@ -274,8 +270,6 @@ class ScoreStore:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             connection.close()
         self._local = threading.local()
-
-    # --- connections --------------------------------------------------------------------------
 
     def _connection(self) -> sqlite3.Connection:
         """The calling thread's own connection."""

@@ -1,1 +1,1 @@
-""""""
+"""Scoring engines: they draw and score the views of a plan and write rows to the run's store."""

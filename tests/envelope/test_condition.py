@@ -50,9 +50,6 @@ def test_anchor_is_reproduced_bit_for_bit(camera: Camera, pivot: tuple[float, ..
     assert (again.width, again.height) == (camera.width, camera.height)
 
 
-# --- one sign test per axis: what the user sees, on a pixel -----------------------------------
-
-
 def test_azimuth_moves_the_camera_to_its_right() -> None:
     camera = condition_camera(Condition(azimuth_deg=30), front(), PIVOT, UP)
     np.testing.assert_allclose(
@@ -110,9 +107,6 @@ def test_shift_moves_the_content_right_and_down() -> None:
     np.testing.assert_allclose(moved, [64, -96])
 
 
-# --- order of operations ----------------------------------------------------------------------
-
-
 def test_order_orbit_then_orientation_then_intrinsics() -> None:
     """Against a second, independent composition with scipy's rotations."""
     from scipy.spatial.transform import Rotation
@@ -146,9 +140,6 @@ def test_orbit_is_rigid_about_the_pivot() -> None:
     np.testing.assert_allclose(after[1], before[1])
 
 
-# --- the pole -----------------------------------------------------------------------------------
-
-
 def test_elevation_stops_five_degrees_from_the_pole() -> None:
     camera = condition_camera(Condition(elevation_deg=89), front(), PIVOT, UP)
     np.testing.assert_allclose(
@@ -168,9 +159,6 @@ def test_an_anchor_at_the_pole_is_kept_and_may_only_leave_it() -> None:
     assert effective_elevation_deg(Condition(elevation_deg=-10), down, UP) == pytest.approx(-10)
     lower = condition_camera(Condition(elevation_deg=-10), down, PIVOT, UP)
     assert lower.center[1] == pytest.approx(4 * math.cos(math.radians(10)))
-
-
-# --- noise variants -----------------------------------------------------------------------------
 
 
 def test_variants_are_seeded_by_run_condition_and_variant() -> None:
@@ -195,9 +183,6 @@ def test_jitter_has_the_stated_spread() -> None:
     wanted = [1, 1, 2 * 0.02, 1, 1, 1, 0.01, 0.01, 0.01]
     np.testing.assert_allclose(spread, wanted, rtol=0.05)
     np.testing.assert_allclose(drawn.mean(axis=0), [0, 0, 2, 0, 0, 0, 1, 0, 0], atol=0.06)
-
-
-# --- values, axes -------------------------------------------------------------------------------
 
 
 def test_condition_identity_and_validation() -> None:

@@ -1,0 +1,412 @@
+"""Scores views in this process: one thread draws, one thread per victim asks.
+
+Every picture is drawn once for all victims and every truth computed once per camera. The view
+that the user looks at comes first; the sweep's views follow by distance from it. Rows are written
+as they arrive, so that stopping, crashing and resuming lose and repeat nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from envelope.condition import ANCHOR, Condition
+from envelope.engine.jobs import (
+    Item,
+    Progress,
+    ScoredView,
+    ServiceSettings,
+    SweepState,
+    VictimSlot,
+    ViewJob,
+)
+from envelope.engine.queue import SweepQueue
+from envelope.engine.worker import VictimWorker
+from envelope.stage import CleanRender, Stage
+from envelope.store import Score, ScoreStore, digest
+from envelope.sweep import DEFAULT_KINDS, SweepPlan
+from scene.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+class ScoringService:
+    """Background scoring of one stage by some victims into one store.
+
+    Use: `look_at` for the user's view, `start` / `pause` / `resume` / `stop` for a sweep,
+    `progress` and `scored_view` for what has come of it, `close` at the end. All methods may be
+    called from any thread and return at once, except `wait`, `score_now` and `close`.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        slots: Sequence[VictimSlot],
+        store: ScoreStore,
+        kinds: Sequence[str] | None = None,
+        settings: ServiceSettings | None = None,
+        on_change: Callable[[], None] | None = None,
+    ) -> None:
+        """kinds: what `look_at` draws and scores; default all four that the stage has.
+
+        on_change: called from a worker thread after anything new; must be quick.
+        """
+        names = [slot.name for slot in slots]
+        if len(set(names)) != len(names):
+            raise InputError(f"victims: wanted distinct names, found {', '.join(names)}")
+        self.stage = stage
+        self.store = store
+        self.settings = settings or ServiceSettings()
+        self.lock = threading.Condition(threading.RLock())
+        self.kinds = tuple(kinds or (k for k in DEFAULT_KINDS if k in stage.kinds))
+        stage.check_kinds(self.kinds)
+        self._on_change = on_change
+        self._workers = {slot.name: VictimWorker(slot, self) for slot in slots}
+        self._hashes: dict[tuple[str, str], str] = {}
+        self._closed = False
+        self._asked: ViewJob | None = None
+        self._current: ViewJob | None = None
+        self._focus: Condition = ANCHOR
+        self._sweep = SweepQueue()
+        self._message = ""
+        self._drawer = threading.Thread(target=self._draw_all, name="draw views", daemon=True)
+        self._drawer.start()
+        for worker in self._workers.values():
+            worker.start()
+
+    def look_at(self, condition: Condition) -> None:
+        """Draw and score this view before anything else; an earlier one not begun is dropped."""
+        nominal = condition
+        key, actual, camera = self.stage.place(nominal)
+        job = ViewJob(key, nominal, actual, camera, "view", self.kinds)
+        with self.lock:
+            self._asked = job
+            self._focus = nominal.nominal()
+            self._sweep.sort(self._focus)
+            self.lock.notify_all()
+
+    def scored_view(self) -> ScoredView | None:
+        """The newest view that was looked at and has begun to be drawn, as far as it is."""
+        with self.lock:
+            return None if self._current is None else _snapshot(self._current)
+
+    def score_now(self, condition: Condition, timeout_s: float = 300.0) -> ScoredView:
+        """Look at a view and wait until it is scored."""
+        self.look_at(condition)
+        wanted = condition.key, condition.variant
+        until = time.monotonic() + timeout_s
+        with self.lock:
+            while time.monotonic() < until:
+                job = self._current
+                if job and (job.nominal.key, job.nominal.variant) == wanted and job.complete:
+                    return _snapshot(job)
+                self.lock.wait(max(0.0, min(0.5, until - time.monotonic())))
+        raise TimeoutError(f"the view was not scored within {timeout_s:g} s")
+
+    def start(self, plan: SweepPlan, retry_errors: bool = False) -> None:
+        """Begin a sweep, or go on with it: what is stored already is not scored again.
+
+        retry_errors: ask again where a victim failed before.
+        """
+        self.stage.check_kinds(plan.kinds)
+        done = self.store.done(with_errors=not retry_errors)
+        known = self.store.views(self.stage.geometry)
+        with self.lock:
+            self._drop_sweep_items()
+            self._sweep = SweepQueue(plan, self.stage.geometry, done)
+            self._sweep.unobservable = {k for k, v in known.items() if not v.observation.observable}
+            self._sweep.turn("running")
+            self._sweep.sort(self._focus)
+            self.lock.notify_all()
+        self._tell()
+
+    def pause(self) -> None:
+        """Begin no further view of the sweep; the user's view is still scored."""
+        self._set_state("running", "paused")
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._set_state("paused", "running")
+
+    def stop(self) -> None:
+        """End the sweep. Rows stay; `start` with the same plan goes on where it ended."""
+        with self.lock:
+            if self._sweep.state in ("running", "paused"):
+                self._sweep.turn("stopped")
+                self._sweep.clear()
+                self._drop_sweep_items()
+                self.lock.notify_all()
+        self._tell()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the sweep to end (finished or stopped); False when the time ran out first."""
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        with self.lock:
+            while self._sweep.state in ("running", "paused"):
+                left = 0.5 if until is None else until - time.monotonic()
+                if left <= 0:
+                    return False
+                self.lock.wait(min(0.5, left))
+        return True
+
+    def progress(self) -> Progress:
+        """How far the sweep is, and what the victims are doing."""
+        with self.lock:
+            victims = {name: worker.progress for name, worker in self._workers.items()}
+            failed = [name for name, worker in self._workers.items() if worker.state == "failed"]
+            snapshot = self._sweep.progress(list(self._workers), failed, self._hashes)
+            trouble = next((v.message for v in victims.values() if v.message), "")
+            return replace(
+                snapshot,
+                renders=self.stage.renders,
+                victims=victims,
+                message=self._message or trouble,
+            )
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """End all threads; answers that are being given are still stored."""
+        with self.lock:
+            self._closed = True
+            self.lock.notify_all()
+        self._drawer.join(timeout_s)
+        for worker in self._workers.values():
+            worker.join(timeout_s)
+
+    def closed(self) -> bool:
+        """Whether the service ends."""
+        return self._closed
+
+    def urgent(self, item: Item) -> bool | None:
+        """True for the user's view, None for a view that the user has left, else False."""
+        if item.job.origin == "sweep":
+            return False
+        return True if item.job is self._current else None
+
+    def hushed(self) -> bool:
+        """Whether the sweep waits because the user's view is under way."""
+        job = self._asked or self._current
+        if job is None or (job is self._current and job.complete):
+            return False
+        return time.perf_counter() - job.asked < self.settings.hush_s
+
+    def victim_ready(self, name: str) -> None:
+        """Make the victim's settings known, or give its share of the work up."""
+        worker = self._workers[name]
+        if worker.state == "ready":
+            for kind in self.stage.kinds:
+                self._note_settings(worker, kind)
+        with self.lock:
+            if worker.state == "failed":
+                items, worker.inbox = worker.inbox, []
+                for item in items:
+                    self._settle(item.job, name, item.kind)
+            self.lock.notify_all()
+        self._tell()
+
+    def settings_hash(self, name: str, kind: str) -> str:
+        """Hash of everything that can change this victim's answers to this kind."""
+        return self._hashes[name, kind]
+
+    def deliver(self, name: str, answered: list[tuple[Item, Score]]) -> None:
+        """Store answers, then make them visible."""
+        jobs = {id(item.job): item.job for item, _ in answered}
+        for ident, job in jobs.items():
+            assert job.view is not None
+            scores = [score for item, score in answered if id(item.job) == ident]
+            try:
+                self.store.add_scores(scores, job.view)
+            except sqlite3.Error as error:
+                self._cannot_store(error)
+                return
+        with self.lock:
+            for item, score in answered:
+                item.job.scores[name, item.kind] = score
+                self._sweep.done.add(score.key)
+                self._sweep.fresh += item.job.origin == "sweep"
+                self._settle(item.job, name, item.kind)
+            self.lock.notify_all()
+        self._tell()
+
+    def _draw_all(self) -> None:
+        while (job := self._next_job()) is not None:
+            self._draw(job)
+
+    def _next_job(self) -> ViewJob | None:
+        """The user's view, else the sweep's next; waits for one. None when the service closes."""
+        with self.lock:
+            while not self._closed:
+                if self._asked is not None:
+                    return self._take_asked()
+                job = self._next_of_sweep()
+                if job is not None:
+                    return job
+                self.lock.wait(0.2 if self._sweep.state == "running" else None)
+        return None
+
+    def _take_asked(self) -> ViewJob:
+        job, self._asked = self._asked, None
+        assert job is not None
+        self._current = job
+        return job
+
+    def _next_of_sweep(self) -> ViewJob | None:
+        sweep = self._sweep
+        ready = all(worker.state != "loading" for worker in self._workers.values())
+        if sweep.state != "running" or not ready or self.hushed():
+            return None
+        budget = self.settings.memory_mb * 1e6
+        while sweep.bytes_under_way() < budget and (nominal := sweep.pop()) is not None:
+            missing = sweep.missing(nominal, self._live(), self._hashes)
+            if not missing:
+                continue
+            key, actual, camera = self.stage.place(nominal)
+            kinds = tuple(k for k in sweep.kinds if any(kind == k for _, kind in missing))
+            job = ViewJob(key, nominal, actual, camera, "sweep", kinds, order=sweep.next_order())
+            job.waiting = missing
+            sweep.under_way.append(job)
+            return job
+        self._finish_if_done()
+        return None
+
+    def _draw(self, job: ViewJob) -> None:
+        """Draw a view step by step; the user's view cuts in between the steps of a sweep's."""
+        try:
+            clean = self.stage.clean(job.camera)
+            view = self.stage.observe(job.key, job.nominal, job.actual, job.camera, clean)
+            self.store.add_view(view)
+            with self.lock:
+                job.view = view
+                if job.origin == "view":
+                    self._expect_answers(job)
+            if job.origin == "sweep" and not view.observation.observable:
+                self._skip(job)
+                return
+            for kind in job.kinds:
+                self._draw_kind(job, kind, clean)
+        except sqlite3.Error as error:
+            self._cannot_store(error)
+        except Exception as error:  # one view that cannot be drawn must not end the service
+            logger.exception("view %s could not be drawn", job.nominal)
+            with self.lock:
+                job.error = self._message = f"{type(error).__name__}: {error}"
+                job.waiting.clear()
+                self._sweep.failed.add(job.key)
+                self._release(job)
+        with self.lock:
+            job.drawn = True
+            job.seconds = time.perf_counter() - job.asked
+            self.lock.notify_all()
+        self._tell()
+
+    def _draw_kind(self, job: ViewJob, kind: str, clean: CleanRender) -> None:
+        if job.origin == "sweep":
+            self._let_user_in()
+        picture, ms = self.stage.draw(kind, job.camera, clean)
+        with self.lock:
+            job.pictures[kind] = picture
+            job.seconds = time.perf_counter() - job.asked
+            for name, worker in self._workers.items():
+                if (name, kind) in job.waiting and worker.state != "failed":
+                    worker.inbox.append(Item(job, kind, picture, ms))
+                else:
+                    self._settle(job, name, kind)
+            self.lock.notify_all()
+        if job.origin == "view":
+            self._tell()
+
+    def _let_user_in(self) -> None:
+        with self.lock:
+            asked = self._take_asked() if self._asked is not None else None
+        if asked is not None:
+            self._draw(asked)
+
+    def _expect_answers(self, job: ViewJob) -> None:
+        """Fill in what is stored already; wait for the rest."""
+        stored = {(s.victim, s.kind): s for s in self.store.scores(job.key)}
+        for name in self._workers:
+            for kind in job.kinds:
+                found = stored.get((name, kind))
+                if found is not None and found.answer.status != "error":
+                    job.scores[name, kind] = found
+                else:
+                    job.waiting.add((name, kind))
+
+    def _skip(self, job: ViewJob) -> None:
+        """An unobservable view is never counted, so no victim is asked."""
+        with self.lock:
+            self._sweep.unobservable.add(job.key)
+            job.waiting.clear()
+            self._release(job)
+            self.lock.notify_all()
+        self._tell()
+
+    def _settle(self, job: ViewJob, name: str, kind: str) -> None:
+        """Nothing more is to come from this victim about this picture."""
+        job.waiting.discard((name, kind))
+        job.seconds = time.perf_counter() - job.asked
+        if not job.waiting:
+            self._release(job)
+
+    def _release(self, job: ViewJob) -> None:
+        if job.origin == "sweep":
+            self._sweep.release(job)
+            self._finish_if_done()
+
+    def _finish_if_done(self) -> None:
+        sweep = self._sweep
+        if sweep.state == "running" and sweep.exhausted:
+            sweep.turn("finished")
+            self.lock.notify_all()
+
+    def _drop_sweep_items(self) -> None:
+        for worker in self._workers.values():
+            worker.inbox = [item for item in worker.inbox if item.job.origin != "sweep"]
+        self._sweep.under_way.clear()
+
+    def _set_state(self, old: SweepState, new: SweepState) -> None:
+        with self.lock:
+            if self._sweep.state == old:
+                self._sweep.turn(new)
+                self.lock.notify_all()
+        self._tell()
+
+    def _live(self) -> list[str]:
+        return [name for name, worker in self._workers.items() if worker.state == "ready"]
+
+    def _note_settings(self, worker: VictimWorker, kind: str) -> None:
+        fields = {"picture": self.stage.picture_fields(kind), **worker.settings_fields()}
+        found = digest([worker.slot.name, fields])
+        self.store.add_settings(found, worker.slot.name, kind, fields)
+        self._hashes[worker.slot.name, kind] = found
+
+    def _cannot_store(self, error: sqlite3.Error) -> None:
+        """A full disk or a lost folder: stop, so that no work is done for nothing."""
+        logger.error("%s: scores cannot be written: %s", self.store.path, error)
+        with self.lock:
+            self._message = f"scores cannot be written to {self.store.path}: {error}"
+        self.stop()
+
+    def _tell(self) -> None:
+        if self._on_change is None:
+            return
+        try:
+            self._on_change()
+        except Exception:  # the listener's trouble must not end scoring
+            logger.exception("the listener of the scoring service failed")
+
+
+def _snapshot(job: ViewJob) -> ScoredView:
+    return ScoredView(
+        condition=job.nominal,
+        camera=job.camera,
+        observation=None if job.view is None else job.view.observation,
+        pictures=dict(job.pictures),
+        scores=dict(job.scores),
+        complete=job.complete,
+        seconds=job.seconds,
+        error=job.error,
+    )

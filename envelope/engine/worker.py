@@ -1,0 +1,242 @@
+"""One victim's thread: takes pictures, most urgent first, asks the victim, hands answers on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+
+from envelope.engine.calls import Caller
+from envelope.engine.jobs import Item, ServiceSettings, VictimProgress, VictimSlot, VictimState
+from envelope.outcome import Answer, failed_answer, read_answer
+from envelope.store import Score
+from envelope.victims.protocols import Classification, Detections, Grounder, Grounding, Victim
+from scene.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+# transformers and torchvision fill their lazy modules on first use and do not lock them
+_LOADING = threading.Lock()
+
+
+class Desk(Protocol):
+    """What a worker needs of the service; `lock` guards inboxes and jobs."""
+
+    lock: threading.Condition
+    settings: ServiceSettings
+
+    def closed(self) -> bool:
+        """Whether the service ends. Called with the lock held."""
+        ...
+
+    def urgent(self, item: Item) -> bool | None:
+        """True: score at once. False: when nothing is urgent. None: drop it. Lock held."""
+        ...
+
+    def hushed(self) -> bool:
+        """Whether work that is not urgent shall wait. Lock held."""
+        ...
+
+    def victim_ready(self, name: str) -> None:
+        """The victim is loaded, or has failed to load."""
+        ...
+
+    def settings_hash(self, name: str, kind: str) -> str:
+        """Of the loaded victim and a render kind."""
+        ...
+
+    def deliver(self, name: str, answered: list[tuple[Item, Score]]) -> None:
+        """Store the scores and tell everybody."""
+        ...
+
+
+class VictimWorker:
+    """A slot's thread, inbox and counters."""
+
+    def __init__(self, slot: VictimSlot, desk: Desk) -> None:
+        self.slot = slot
+        self.inbox: list[Item] = []
+        self.victim: Victim | None = None
+        self.state: VictimState = "loading"
+        self.message = ""
+        self.calls = 0
+        self.pictures = 0
+        self.errors = 0
+        self.picture_ms: float | None = None
+        self._desk = desk
+        self._caller = Caller(f"victim {slot.name}")
+        self._thread = threading.Thread(target=self._work, name=f"score {slot.name}", daemon=True)
+
+    @property
+    def progress(self) -> VictimProgress:
+        """A snapshot of the counters."""
+        return VictimProgress(
+            self.state, self.message, self.calls, self.pictures, self.picture_ms, self.errors
+        )
+
+    @property
+    def prompt(self) -> str:
+        """What a grounder is asked; "" for the others."""
+        victim = self.victim
+        if victim is None or not is_grounder(victim):
+            return ""
+        return self.slot.prompt or victim.prompt_for(self.slot.label)
+
+    def settings_fields(self) -> dict[str, Any]:
+        """Everything of the loaded victim that can change its answers."""
+        victim = self.victim
+        assert victim is not None
+        info = victim.info
+        about = {
+            "name": info.name,
+            "kind": info.kind,
+            "weights": info.weights_hash,
+            "input_size": list(info.input_size),
+            "settings": dict(info.settings),
+        }
+        return {"victim": about, "label": self.slot.label, "prompt": self.prompt}
+
+    def start(self) -> None:
+        """Load the victim and begin to work."""
+        self._thread.start()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the thread to end."""
+        self._thread.join(timeout_s)
+        self._caller.close()
+
+    def _work(self) -> None:
+        self._load()
+        self._desk.victim_ready(self.slot.name)
+        if self.state == "failed":
+            return
+        while batch := self._take():
+            answered = self._score(batch)
+            self._desk.deliver(self.slot.name, answered)
+
+    def _load(self) -> None:
+        def load() -> Victim:
+            with _LOADING:
+                return self.slot.load()
+
+        try:
+            self.victim = self._caller.call(load, 10 * self._desk.settings.call_timeout_s)
+            self.state = "ready"
+        except InputError as error:
+            self.state, self.message = "failed", str(error)
+        except Exception as error:  # whatever a foreign model raises stops this victim alone
+            logger.exception("%s did not load", self.slot.name)
+            self.state, self.message = "failed", _in_words(error)
+
+    def _take(self) -> list[Item]:
+        """The next pictures to score together; empty when the service closes."""
+        desk = self._desk
+        with desk.lock:
+            while not desk.closed():
+                urgent = self._sorted_inbox()
+                batch = urgent or ([] if desk.hushed() else list(self.inbox))
+                batch = batch[: self._batch_size()]
+                if batch:
+                    self.inbox = [item for item in self.inbox if item not in batch]
+                    return batch
+                desk.lock.wait(0.2 if self.inbox else None)
+        return []
+
+    def _sorted_inbox(self) -> list[Item]:
+        """Drop what is superseded, sort the rest; the urgent items."""
+        wanted = [(self._desk.urgent(item), item) for item in self.inbox]
+        kept = [(urgent, item) for urgent, item in wanted if urgent is not None]
+        kept.sort(key=lambda pair: (not pair[0], pair[1].job.order))
+        self.inbox = [item for _, item in kept]
+        return [item for urgent, item in kept if urgent]
+
+    def _batch_size(self) -> int:
+        settings = self._desk.settings
+        if self.picture_ms is None:
+            return 1
+        return max(1, min(settings.max_batch, int(settings.batch_ms / max(self.picture_ms, 0.1))))
+
+    def _score(self, batch: list[Item]) -> list[tuple[Item, Score]]:
+        """Ask about a batch; pictures of a failed batch are asked again one by one."""
+        start = time.perf_counter()
+        try:
+            answers = self._ask(batch)
+        except Exception as error:  # a foreign model may raise anything; it becomes an error row
+            logger.warning("%s failed on %d pictures: %s", self.slot.name, len(batch), error)
+            return [self._retry(item, _in_words(error)) for item in batch]
+        share_ms = (time.perf_counter() - start) * 1000 / len(batch)
+        old = self.picture_ms
+        self.picture_ms = share_ms if old is None else 0.7 * old + 0.3 * share_ms
+        return [
+            (item, self._row(item, answer, 1, share_ms))
+            for item, answer in zip(batch, answers, strict=True)
+        ]
+
+    def _retry(self, item: Item, problem: str) -> tuple[Item, Score]:
+        for tries in range(2, self._desk.settings.tries + 1):
+            start = time.perf_counter()
+            try:
+                (answer,) = self._ask([item])
+            except Exception as error:  # as above
+                problem = _in_words(error)
+                continue
+            return item, self._row(item, answer, tries, (time.perf_counter() - start) * 1000)
+        self.errors += 1
+        self.message = problem
+        victim = self.victim
+        assert victim is not None
+        answer = failed_answer(victim.info.kind, problem)
+        return item, self._row(item, answer, self._desk.settings.tries, None)
+
+    def _ask(self, batch: list[Item]) -> list[Answer]:
+        victim, limit = self.victim, self._desk.settings.call_timeout_s
+        assert victim is not None
+        images = np.stack([item.picture for item in batch])
+
+        def ask() -> Sequence[Detections | Classification | Grounding]:
+            if is_grounder(victim):
+                return victim.predict(images, self.prompt)
+            return victim.predict(images)  # type: ignore[call-arg]
+
+        self.calls += 1
+        self.pictures += len(batch)
+        try:
+            predictions = self._caller.call(ask, limit)
+        except TimeoutError as error:
+            self._caller.close()
+            self._caller = Caller(f"victim {self.slot.name}")
+            raise TimeoutError(f"no answer within {limit:g} s") from error
+        if len(predictions) != len(batch):
+            raise ValueError(f"{len(predictions)} answers to {len(batch)} pictures")
+        words = not victim.info.labels
+        return [read_answer(p, self.slot.label, open_vocabulary=words) for p in predictions]
+
+    def _row(self, item: Item, answer: Answer, tries: int, ms: float | None) -> Score:
+        return Score(
+            view_id=item.job.key,
+            kind=item.kind,
+            victim=self.slot.name,
+            settings_hash=self._desk.settings_hash(self.slot.name, item.kind),
+            label=self.slot.label,
+            prompt=self.prompt,
+            answer=answer,
+            origin=item.job.origin,
+            tries=tries,
+            render_ms=item.render_ms,
+            predict_ms=ms,
+        )
+
+
+def is_grounder(victim: Victim) -> TypeGuard[Grounder]:
+    """Whether the victim wants a prompt."""
+    return victim.info.kind == "grounder"
+
+
+def _in_words(error: BaseException) -> str:
+    """One line: the kind of error and its first line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

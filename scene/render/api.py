@@ -7,6 +7,7 @@ Semantics are gsplat 1.5.3's: screen-space low-pass 0.3 px^2 added to the 2D cov
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Literal, Protocol
 
 import numpy as np
@@ -68,6 +69,14 @@ class Renderer(Protocol):
         """Draw one picture."""
         ...
 
+    def recolored(self, colors: FloatArray) -> Renderer:
+        """The same Gaussians, geometry shared, with final RGB `colors` (N, 3) used as they are.
+
+        With 1 for some Gaussians, 0 for the rest and a black background, a channel of the picture
+        is the weight of those Gaussians as drawn in the scene, with its occlusion.
+        """
+        ...
+
 
 def make_renderer(
     gaussians: Gaussians,
@@ -75,7 +84,10 @@ def make_renderer(
     settings: RenderSettings | None = None,
     threads: int | None = None,
 ) -> Renderer:
-    """Prepare `gaussians` for many pictures. `auto` is CUDA where torch sees one, else the CPU."""
+    """Prepare `gaussians` for many pictures.
+
+    `auto` is CUDA where torch sees a device and gsplat is installed, else the CPU.
+    """
     settings = settings or RenderSettings()
     if backend == "auto":
         backend = "cuda" if _cuda_available() else "cpu"
@@ -105,6 +117,8 @@ def render(
 
 
 def _cuda_available() -> bool:
+    if find_spec("gsplat") is None:
+        return False
     import torch
 
     return torch.cuda.is_available()

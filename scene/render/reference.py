@@ -7,10 +7,11 @@ Pictures are drawn in square pieces to bound memory; nothing depends on their si
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from scene.camera import Camera
@@ -27,13 +28,17 @@ JACOBIAN_MARGIN = 0.15
 
 @dataclass(frozen=True, eq=False)
 class SplatTensors:
-    """N Gaussians as tensors of one dtype; fields as in `scene.gaussians.Gaussians`."""
+    """N Gaussians as tensors of one dtype; fields as in `scene.gaussians.Gaussians`.
+
+    colors: (N, 3) final RGB that is drawn instead of the harmonics, or None.
+    """
 
     means: Tensor
     quats: Tensor
     scales: Tensor
     opacities: Tensor
     sh: Tensor
+    colors: Tensor | None = None
 
     @staticmethod
     def of(gaussians: Gaussians, dtype: torch.dtype = torch.float64) -> SplatTensors:
@@ -126,13 +131,17 @@ def project(splats: SplatTensors, camera: Camera, settings: RenderSettings) -> P
     opacities = splats.opacities[kept]
     if settings.antialiased:
         opacities = opacities * (sharp / determinant).clamp(min=0.0).sqrt()
-    away = splats.means[kept] - torch.tensor(camera.center.copy(), dtype=dtype)
+    if splats.colors is None:
+        away = splats.means[kept] - torch.tensor(camera.center.copy(), dtype=dtype)
+        colors = view_colors(splats.sh[kept], away)
+    else:
+        colors = splats.colors[kept]
     return Projected(
         xy=torch.stack([fx * x / z + cx, fy * y / z + cy], dim=1),
         conics=torch.stack([yy, -xy, xx], dim=1) / determinant[:, None],
         variances=torch.stack([xx, yy], dim=1).detach(),
         opacities=opacities,
-        colors=view_colors(splats.sh[kept], away),
+        colors=colors,
         depths=z,
     )
 
@@ -242,6 +251,14 @@ class ReferenceRenderer:
     ) -> None:
         self.settings = settings or RenderSettings()
         self._splats = SplatTensors.of(gaussians, dtype)
+
+    def recolored(self, colors: NDArray[np.float32]) -> ReferenceRenderer:
+        """The same Gaussians with final RGB colors (N, 3)."""
+        other = ReferenceRenderer.__new__(ReferenceRenderer)
+        other.settings = self.settings
+        given = torch.tensor(np.array(colors), dtype=self._splats.means.dtype)
+        other._splats = replace(self._splats, colors=given)
+        return other
 
     def render(
         self,

@@ -62,7 +62,7 @@ class Rate:
     """
 
     value: float | None
-    numerator: int
+    numerator: float
     denominator: int
     conditions: int
     low: float | None = None
@@ -79,7 +79,7 @@ class Rate:
         return {**asdict(self), "ranked": self.ranked}
 
     def __str__(self) -> str:
-        counts = f"{self.numerator}/{self.denominator} samples, {self.conditions} conditions"
+        counts = f"{self.numerator:g}/{self.denominator} samples, {self.conditions} conditions"
         if self.value is None:
             return f"undefined ({counts})"
         note = "" if self.ranked else "; not ranked: under 5 conditions"
@@ -192,6 +192,14 @@ def consistency(physical: Sequence[Sample], rendered: Sequence[Sample], seed: in
     )
 
 
+def mean_of(values: Sequence[tuple[str, float]], seed: int = 0) -> Rate:
+    """Mean of (condition, value in [0, 1]) samples, such as confidences; numerator is their sum."""
+    table = _sums([(condition, (value, 1.0)) for condition, value in values], columns=2)
+    total = table.sum(axis=0)
+    counts = (round(float(total[0]), 6), int(total[1]))
+    return _measure(table, lambda s: _ratio(s[:, 0], s[:, 1]), counts, (0.0, 1.0), seed)
+
+
 def wilson(successes: int, n: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share of INDEPENDENT samples."""
     if not 0 <= successes <= n or n == 0:
@@ -246,7 +254,7 @@ def _share(counted: Sequence[tuple[Sample, bool]], seed: int) -> Rate:
 def _measure(
     table: Array,
     statistic: Statistic,
-    counts: tuple[int, int],
+    counts: tuple[float, int],
     bounds: tuple[float, float],
     seed: int,
     paired: bool = False,

@@ -48,6 +48,10 @@ class StageSettings:
     backend: Backend = "auto"
 
     def __post_init__(self) -> None:
+        for name in ("up", "pivot", "background"):  # ints would hash differently after reading
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, tuple(float(v) for v in values))
         if not 16 <= self.long_side <= 8192:
             raise InputError(f"render size: wanted 16 to 8192 pixels, found {self.long_side}")
 

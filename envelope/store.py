@@ -178,6 +178,11 @@ class ScoreStore:
                 values,
             )
 
+    def set_geometry(self, geometry: str) -> None:
+        """Say which views belong to the run as it is now (see `View.geometry`)."""
+        with self._writing() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('geometry', ?)", (geometry,))
+
     def add_scores(self, scores: Sequence[Score], view: View) -> None:
         """Store the scores of one view in one transaction.
 
@@ -194,6 +199,12 @@ class ScoreStore:
                 f"WHERE scores.status = 'error' AND excluded.status != 'error'",
                 rows,
             )
+
+    def geometry(self) -> str | None:
+        """The geometry hash of the views that count now; None before any scoring."""
+        found = self._connection().execute("SELECT value FROM meta WHERE key = 'geometry'")
+        row = found.fetchone()
+        return None if row is None else str(row[0])
 
     def view(self, key: str) -> View | None:
         """One view by its id."""

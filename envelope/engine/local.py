@@ -74,6 +74,8 @@ class ScoringService:
         self._sweep = SweepQueue()
         self._message = ""
         self._drawer = threading.Thread(target=self._draw_all, name="draw views", daemon=True)
+        if store.geometry() != stage.geometry:
+            store.set_geometry(stage.geometry)
         self._drawer.start()
         for worker in self._workers.values():
             worker.start()
@@ -380,7 +382,8 @@ class ScoringService:
     def _note_settings(self, worker: VictimWorker, kind: str) -> None:
         fields = {"picture": self.stage.picture_fields(kind), **worker.settings_fields()}
         found = digest([worker.slot.name, fields])
-        self.store.add_settings(found, worker.slot.name, kind, fields)
+        about = {**fields, **worker.about()}
+        self.store.add_settings(found, worker.slot.name, kind, about)
         self._hashes[worker.slot.name, kind] = found
 
     def _cannot_store(self, error: sqlite3.Error) -> None:

@@ -91,14 +91,25 @@ class VictimWorker:
         victim = self.victim
         assert victim is not None
         info = victim.info
-        about = {
-            "name": info.name,
+        fields = {
             "kind": info.kind,
             "weights": info.weights_hash,
             "input_size": list(info.input_size),
             "settings": dict(info.settings),
         }
-        return {"victim": about, "label": self.slot.label, "prompt": self.prompt}
+        return {"victim": fields, "label": self.slot.label, "prompt": self.prompt}
+
+    def about(self) -> dict[str, Any]:
+        """What is worth keeping beside them but changes no answer."""
+        victim = self.victim
+        assert victim is not None
+        info = victim.info
+        return {
+            "spec": info.name,
+            "licence": info.licence,
+            "source": info.source,
+            "threshold": info.threshold,
+        }
 
     def start(self) -> None:
         """Load the victim and begin to work."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,8 @@ import numpy as np
 
 from scene.camera import Camera
 from scene.errors import InputError
+from scene.io.json_file import read_json
 from scene.scene import CaptureCamera
-
-_MAX_BYTES = 64 << 20
 
 
 def find_cameras_json(splat: Path) -> Path | None:
@@ -27,20 +25,15 @@ def read_cameras_json(path: Path) -> tuple[CaptureCamera, ...]:
     """Read either layout. Raises InputError that names the entry.
 
     INRIA: a list of id, img_name, width, height, position, rotation (world_from_camera), fx, fy.
-    Poses: {w, h, fl_x, fl_y, cx, cy, frames: [{file, w2c, split}]}; split "test" is held out.
+    Poses: {w, h, fl_x, fl_y, cx, cy, frames: [{file, w2c, split}]}; splits other than "train" are held out,
+    "unused" is left out.
     """
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MB, not read as cameras")
-        fields = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: wanted a JSON file, found {error}") from error
+    fields = read_json(path)
     shared: dict[str, Any] = fields if isinstance(fields, dict) else {}
     entries = shared.get("frames") if shared else fields
     if not isinstance(entries, list):
         raise InputError(f"{path}: wanted a list of cameras")
+    entries = [e for e in entries if not isinstance(e, dict) or e.get("split") != "unused"]
     read = _posed_entry if shared else _inria_entry
     cameras = []
     for i, entry in enumerate(entries):

@@ -1,4 +1,4 @@
-"""JSON from strangers: bounded, and always an object."""
+"""JSON from strangers, bounded."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from scene.errors import InputError
 _MAX_BYTES = 64 << 20
 
 
-def read_json_object(path: Path) -> dict[str, Any]:
-    """A JSON file whose top level is an object. Raises InputError."""
+def read_json(path: Path) -> Any:
+    """A JSON file of at most 64 MB. Raises InputError."""
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MB, not read as JSON")
-        fields = json.loads(path.read_bytes())
+        size = path.stat().st_size
+        content = path.read_bytes() if size <= _MAX_BYTES else b""
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    if size > _MAX_BYTES:
+        raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MB, not read as JSON")
+    try:
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: wanted a JSON file, found {error}") from error
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """A JSON file whose top level is an object. Raises InputError."""
+    fields = read_json(path)
     if not isinstance(fields, dict):
         raise InputError(f"{path}: wanted a JSON object, found {type(fields).__name__}")
     return fields

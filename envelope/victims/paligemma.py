@@ -14,9 +14,10 @@ import numpy as np
 import torch
 
 from envelope.victims.grammars import LOC_RANGE, read_paligemma
+from envelope.victims.hashes import files_sha256
 from envelope.victims.names import normalised
 from envelope.victims.protocols import Grounding, Images, VictimInfo, check_images
-from envelope.victims.torch_tools import files_sha256, frozen, resized_tensor, torch_threads
+from envelope.victims.torch_tools import frozen, resized_tensor, torch_threads
 from scene.errors import InputError
 
 _MAX_NEW_TOKENS = 24

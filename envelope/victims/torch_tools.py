@@ -1,9 +1,8 @@
-"""What the torch victims share: threads, frozen models, differentiable letterboxing, hashes."""
+"""What the torch victims share: threads, frozen models, differentiable letterboxing, weights."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,14 +61,6 @@ def letterboxed_tensor(images: torch.Tensor, box: Letterbox, fill: float) -> tor
     if not (box.left or box.top or right or below):
         return inner
     return functional.pad(inner, (box.left, right, box.top, below), value=fill)
-
-
-def files_sha256(paths: list[Path]) -> str:
-    """One sha256 over the files' contents, in the given order."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def load_half(model: nn.Module, path: Path) -> None:

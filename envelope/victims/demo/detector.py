@@ -10,12 +10,12 @@ import torch
 from torch.nn import functional
 
 from envelope.victims.demo.detector_net import STRIDES, Raw, SignDetector
+from envelope.victims.hashes import files_sha256
 from envelope.victims.letterbox import Letterbox, fit_inside
 from envelope.victims.names import find_class
 from envelope.victims.protocols import Detections, Images, VictimInfo, check_images
 from envelope.victims.torch_tools import (
     as_tensor,
-    files_sha256,
     frozen,
     letterboxed_tensor,
     load_half,

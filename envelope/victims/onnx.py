@@ -1,0 +1,259 @@
+"""Detectors in ONNX files, through onnxruntime, with a decode preset per family of exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envelope.victims import decode_fastestdet, decode_nanodet, decode_yolox
+from envelope.victims.boxes import Candidates, FloatArray, suppress
+from envelope.victims.coco_names import COCO_NAMES
+from envelope.victims.hashes import files_sha256
+from envelope.victims.letterbox import Letterbox, fit_inside, letterboxed, stretch_to
+from envelope.victims.protocols import Detections, Images, VictimInfo, check_images
+from scene.errors import InputError
+
+Fit = Callable[[int, int, int, int], Letterbox]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How one family of exports wants its pictures and gives its answers.
+
+    bgr: channel order of the input. mean, deviation: per channel in that order, on 0..255.
+    fit: how a picture is laid into the input; fill: the padding's gray level.
+    decode: one picture's outputs (batch left out), width, height -> Candidates.
+    """
+
+    decode: Callable[[Sequence[FloatArray], int, int], Candidates]
+    fits: Callable[[Sequence[tuple[int, ...]], int, int], bool]
+    bgr: bool = True
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    deviation: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    fit: Fit = fit_inside
+    fill: int = 114
+    nms_iou: float = 0.45
+    side: int = 416  # used when the file leaves its input's size open
+
+
+def _centered(width: int, height: int, input_width: int, input_height: int) -> Letterbox:
+    return fit_inside(width, height, input_width, input_height, centered=True)
+
+
+PRESETS: Mapping[str, Preset] = {
+    "yolox": Preset(decode_yolox.decode, decode_yolox.fits),
+    "nanodet": Preset(
+        decode_nanodet.decode,
+        decode_nanodet.fits,
+        mean=(103.53, 116.28, 123.675),
+        deviation=(57.375, 57.12, 58.395),
+        fit=_centered,
+        fill=0,
+        nms_iou=0.6,
+    ),
+    "fastestdet": Preset(
+        decode_fastestdet.decode,
+        decode_fastestdet.fits,
+        deviation=(255.0, 255.0, 255.0),
+        fit=stretch_to,
+        side=352,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class OnnxOptions:
+    """preset: of PRESETS, None to recognise it by the outputs. labels: a file, one name a line.
+
+    size: side of the input where the file leaves it open. confidence: lowest that is kept.
+    iou: of the non-maximum suppression, None for the preset's.
+    """
+
+    preset: str | None = None
+    labels: Path | None = None
+    size: int | None = None
+    confidence: float = 0.05
+    iou: float | None = None
+    spec: str = field(default="onnx", compare=False)
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str], spec: str) -> OnnxOptions:
+        """From the part of a spec after the question mark."""
+        preset = query.get("preset") or None
+        if preset is not None and preset not in PRESETS:
+            known = ", ".join(PRESETS)
+            raise InputError(f"victim {spec!r}: no preset {preset!r}; the presets are: {known}")
+        return cls(
+            preset=preset,
+            labels=Path(query["labels"]) if query.get("labels") else None,
+            size=int(_number(query, "size", spec, 32, 4096)) if query.get("size") else None,
+            confidence=_number(query, "confidence", spec, 0, 1) if "confidence" in query else 0.05,
+            iou=_number(query, "iou", spec, 0, 1) if "iou" in query else None,
+            spec=spec,
+        )
+
+
+def _number(query: Mapping[str, str], name: str, spec: str, low: float, high: float) -> float:
+    try:
+        value = float(query[name])
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise InputError(
+            f"victim {spec!r}: {name} wants a number in {low:g}..{high:g}, found {query[name]!r}"
+        )
+    return value
+
+
+class OnnxDetector:
+    """Follows the Detector protocol."""
+
+    def __init__(self, session: Any, preset: Preset, info: VictimInfo) -> None:
+        self.session = session
+        self.preset = preset
+        self.info = info
+        entry = session.get_inputs()[0]
+        self._input_name = entry.name
+        self._one_by_one = entry.shape[0] == 1
+
+    def predict(self, images: Images) -> list[Detections]:
+        """images: (B, H, W, 3) uint8 RGB -> B answers in those pictures' pixels."""
+        images = check_images(images)
+        if len(images) == 0:
+            return []
+        width, height = self.info.input_size
+        box = self.preset.fit(images.shape[2], images.shape[1], width, height)
+        inputs = self._tensor(letterboxed(images, box, self.preset.fill))
+        batches = [inputs[i : i + 1] for i in range(len(inputs))] if self._one_by_one else [inputs]
+        answers = []
+        for batch in batches:
+            outputs = self.session.run(None, {self._input_name: batch})
+            for row in range(len(batch)):
+                decoded = self.preset.decode([output[row] for output in outputs], width, height)
+                answers.append(self._chosen(decoded, box))
+        return answers
+
+    def _tensor(self, pictures: Images) -> FloatArray:
+        ordered = pictures[..., ::-1] if self.preset.bgr else pictures
+        mean = np.asarray(self.preset.mean, np.float32)
+        deviation = np.asarray(self.preset.deviation, np.float32)
+        scaled = (ordered.astype(np.float32) - mean) / deviation
+        return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))
+
+    def _chosen(self, candidates: Candidates, box: Letterbox) -> Detections:
+        labels = self.info.labels
+        if candidates.scores.shape[1] != len(labels):
+            raise InputError(
+                f"{self.info.name} answers {candidates.scores.shape[1]} classes, but its labels "
+                f"file names {len(labels)}"
+            )
+        classes = candidates.scores.argmax(axis=1)
+        confidences = candidates.scores.max(axis=1)
+        keep = confidences >= self.info.settings["kept_confidence"]
+        boxes, confidences, classes = candidates.xyxy[keep], confidences[keep], classes[keep]
+        best = suppress(boxes, confidences, classes, self.info.settings["nms_iou"])
+        return Detections(
+            box.to_source(boxes[best]),
+            confidences[best],
+            tuple(labels[int(index)] for index in classes[best]),
+        )
+
+
+def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetector:
+    """A detector from an ONNX file; a file that is not one is refused in one sentence."""
+    session = _session(path, threads)
+    inputs = session.get_inputs()
+    if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].shape[1] != 3:
+        shapes = ", ".join(str(entry.shape) for entry in inputs)
+        raise InputError(f"{path}: wanted one picture input [B, 3, H, W], found {shapes}")
+    name = options.preset or "yolox"
+    width, height = _input_size(inputs[0].shape, options.size or PRESETS[name].side)
+    shapes = _output_shapes(session, width, height)
+    name = options.preset or _recognised(path, shapes, width, height)
+    preset = PRESETS[name]
+    if not preset.fits(shapes, width, height):
+        raise InputError(
+            f"{path}: its outputs {shapes} are not those of the preset {name!r}; choose another "
+            f"of: {', '.join(PRESETS)}"
+        )
+    info = VictimInfo(
+        name=options.spec,
+        kind="detector",
+        licence="the file's own",
+        source=path.name,
+        input_size=(width, height),
+        threshold=0.5,
+        weights_hash=files_sha256([path]),
+        labels=_read_labels(options.labels),
+        settings={
+            "preset": name,
+            "kept_confidence": options.confidence,
+            "nms_iou": options.iou if options.iou is not None else preset.nms_iou,
+        },
+    )
+    return OnnxDetector(session, preset, info)
+
+
+def _session(path: Path, threads: int) -> Any:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; give the path of an ONNX detector")
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as reasons
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.inter_op_num_threads = 1
+    settings.log_severity_level = 3
+    refusals = (
+        reasons.Fail,
+        reasons.InvalidArgument,
+        reasons.InvalidGraph,
+        reasons.InvalidProtobuf,
+        reasons.NotImplemented,
+        reasons.RuntimeException,
+    )
+    try:
+        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    except refusals as error:
+        raise InputError(
+            f"{path} is not an ONNX model that onnxruntime can run; export the detector as .onnx"
+        ) from error
+
+
+def _input_size(shape: Sequence[Any], side: int) -> tuple[int, int]:
+    height, width = (value if isinstance(value, int) and value > 0 else side for value in shape[2:])
+    return width, height
+
+
+def _output_shapes(session: Any, width: int, height: int) -> list[tuple[int, ...]]:
+    """Shapes of one picture's outputs, found by running the model once on gray."""
+    entry = session.get_inputs()[0]
+    outputs = session.run(None, {entry.name: np.zeros((1, 3, height, width), np.float32)})
+    return [tuple(output.shape[1:]) for output in outputs]
+
+
+def _recognised(path: Path, shapes: list[tuple[int, ...]], width: int, height: int) -> str:
+    for name, preset in PRESETS.items():
+        if preset.fits(shapes, width, height):
+            return name
+    raise InputError(
+        f"{path}: its outputs {shapes} are of no known family; the presets are: "
+        f"{', '.join(PRESETS)}"
+    )
+
+
+def _read_labels(path: Path | None) -> tuple[str, ...]:
+    if path is None:
+        return COCO_NAMES
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"labels file {path} cannot be read: {error}") from error
+    names = tuple(line.strip() for line in lines if line.strip())
+    if not names:
+        raise InputError(f"labels file {path} names no class; wanted one name a line")
+    return names

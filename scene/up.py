@@ -26,9 +26,9 @@ def estimate_up(cameras: Sequence[Camera]) -> Axis:
     """
     picture_up = -np.mean([camera.down for camera in cameras], axis=0)
     rights = np.stack([camera.right for camera in cameras])
-    level = np.flatnonzero(np.abs(rights).max(axis=0) < _LEVEL)
-    if len(level) == 1 and abs(picture_up[level[0]]) > 0.1:
-        axis = np.eye(3)[level[0]] * np.sign(picture_up[level[0]])
+    along_axis = np.where(np.abs(rights).max(axis=0) < _LEVEL, np.abs(picture_up), 0.0)
+    if along_axis.max() > 0.5:
+        axis = np.eye(3)[along_axis.argmax()] * np.sign(picture_up[along_axis.argmax()])
         return (float(axis[0]), float(axis[1]), float(axis[2]))
     _, spread, axes = np.linalg.svd(rights, full_matrices=True)
     spread = np.pad(spread, (0, 3 - len(spread)))

@@ -25,8 +25,8 @@ def read_cameras_json(path: Path) -> tuple[CaptureCamera, ...]:
     """Read either layout. Raises InputError that names the entry.
 
     INRIA: a list of id, img_name, width, height, position, rotation (world_from_camera), fx, fy.
-    Poses: {w, h, fl_x, fl_y, cx, cy, frames: [{file, w2c, split}]}; splits other than "train" are held out,
-    "unused" is left out.
+    Poses: {w, h, fl_x, fl_y, cx, cy, frames: [{file, w2c, split}]}; cameras of a split other than
+    "train" are held out, those of "unused" left out.
     """
     fields = read_json(path)
     shared: dict[str, Any] = fields if isinstance(fields, dict) else {}

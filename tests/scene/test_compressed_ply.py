@@ -66,12 +66,20 @@ def test_sh_bytes_are_bin_centres_channel_major(tmp_path):
     g = load_gaussians(write_one(tmp_path / "a.ply", WORDS, True, sh)).gaussians
     assert g.sh_degree == 1
     np.testing.assert_allclose(g.sh[0, 1:, 0], [-4, 4, 8 * (128.5 / 256 - 0.5)], rtol=1e-5)
-    np.testing.assert_allclose(g.sh[0, 1:, 1], 8 * (np.array([1.5, 64.5, 2.5]) / 256 - 0.5), rtol=1e-5)
-    np.testing.assert_allclose(g.sh[0, 1:, 2], 8 * (np.array([3.5, 4.5, 5.5]) / 256 - 0.5), rtol=1e-5)
+    np.testing.assert_allclose(
+        g.sh[0, 1:, 1], 8 * (np.array([1.5, 64.5, 2.5]) / 256 - 0.5), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        g.sh[0, 1:, 2], 8 * (np.array([3.5, 4.5, 5.5]) / 256 - 0.5), rtol=1e-5
+    )
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), n=st.sampled_from([1, 2, 255, 256, 257, 700]), degree=st.integers(0, 3))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.sampled_from([1, 2, 255, 256, 257, 700]),
+    degree=st.integers(0, 3),
+)
 def test_round_trip_within_quantisation(tmp_path_factory, seed, n, degree):
     rng = np.random.default_rng(seed)
     quats = rng.normal(size=(n, 4))
@@ -98,7 +106,9 @@ def test_round_trip_within_quantisation(tmp_path_factory, seed, n, degree):
             step = np.ptp(a, axis=0) / low_bits
             assert (np.abs(a - b).max(axis=0) <= 0.51 * step + 3e-6).all()
     np.testing.assert_allclose(after.opacities, before.opacities, atol=0.5 / 255 + 1e-6)
-    np.testing.assert_allclose(after.sh[:, 1:], np.clip(before.sh[:, 1:], -4, 4), atol=8 / 512 + 1e-6)
+    np.testing.assert_allclose(
+        after.sh[:, 1:], np.clip(before.sh[:, 1:], -4, 4), atol=8 / 512 + 1e-6
+    )
     dots = np.abs((after.quats * before.quats).sum(axis=1))
     assert np.degrees(2 * np.arccos(np.clip(dots.min(), 0, 1))) < 0.3
 
@@ -133,7 +143,11 @@ def test_real_files(real_data, tmp_path):
     folder = real_data / "splats/playcanvas"
     loaded = load_gaussians(folder / "biker.compressed.ply")
     assert len(loaded.gaussians) == 152_746
-    assert (loaded.format, loaded.dropped.total, loaded.gaussians.sh_degree) == ("compressed ply", 0, 0)
+    assert (loaded.format, loaded.dropped.total, loaded.gaussians.sh_degree) == (
+        "compressed ply",
+        0,
+        0,
+    )
     # a standing person: taller (y) than wide, feet at y = 0, y down
     low, high = loaded.gaussians.means.min(axis=0), loaded.gaussians.means.max(axis=0)
     assert high[1] == pytest.approx(0, abs=1e-3)

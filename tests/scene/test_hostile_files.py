@@ -61,7 +61,9 @@ def test_every_truncation_is_refused(good_file):
     rng = random.Random(1)
     header = data.index(b"end_header")
     # the last byte or two of an ASCII file may only be its line's end, or the end of a number
-    offsets = [0, 1, 3, header, header + 5, len(data) - 20] + [rng.randrange(len(data) - 20) for _ in range(40)]
+    offsets = [0, 1, 3, header, header + 5, len(data) - 20] + [
+        rng.randrange(len(data) - 20) for _ in range(40)
+    ]
     for offset in offsets:
         good_file.write_bytes(data[:offset])
         assert not opens_or_one_sentence(good_file), offset
@@ -171,7 +173,9 @@ def test_bad_frames_are_named(tmp_path, frame, sentence):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"frames": []}', '{"frames": [3]}', "[" * 100000, "\xff"])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"frames": []}', '{"frames": [3]}', "[" * 100000, "\xff"]
+)
 def test_bad_json_is_one_sentence(tmp_path, content):
     (tmp_path / "transforms.json").write_text(content, encoding="latin-1")
     with pytest.raises(InputError) as caught:

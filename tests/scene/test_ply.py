@@ -74,7 +74,9 @@ def one_gaussian(**changes: tuple[str, list[float]] | None) -> dict[str, tuple[s
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 50), degree=st.integers(0, 3))
-def test_round_trip_is_equal_to_1e_6_relative_and_keeps_the_order(tmp_path_factory, seed, n, degree):
+def test_round_trip_is_equal_to_1e_6_relative_and_keeps_the_order(
+    tmp_path_factory, seed, n, degree
+):
     path = tmp_path_factory.mktemp("ply") / "scene.ply"
     before = random_gaussians(seed, n, degree)
     save_ply(before, path)
@@ -157,7 +159,9 @@ def test_rgb_instead_of_f_dc_is_srgb_and_said(tmp_path, kind, values):
 
 def test_two_scales_become_thin_discs_and_said(tmp_path):
     loaded = load_gaussians(write_ply(tmp_path / "a.ply", one_gaussian(scale_2=None)))
-    np.testing.assert_allclose(loaded.gaussians.scales, [[1, np.exp(-1), np.exp(-1) * 1e-3]], rtol=1e-5)
+    np.testing.assert_allclose(
+        loaded.gaussians.scales, [[1, np.exp(-1), np.exp(-1) * 1e-3]], rtol=1e-5
+    )
     assert "2DGS" in loaded.notes[0]
 
 
@@ -178,7 +182,11 @@ def test_unusable_rows_are_dropped_counted_and_point_to_file_rows(tmp_path):
     columns["scale_1"] = ("float", [0.0, 0.0, 0.0, -1000.0, 1000.0])
     loaded = load_gaussians(write_ply(tmp_path / "a.ply", columns))
     assert loaded.dropped.kept.tolist() == [0]
-    assert (loaded.dropped.not_finite, loaded.dropped.zero_quaternion, loaded.dropped.bad_scale) == (2, 1, 1)
+    assert (
+        loaded.dropped.not_finite,
+        loaded.dropped.zero_quaternion,
+        loaded.dropped.bad_scale,
+    ) == (2, 1, 1)
 
 
 def test_nothing_usable_is_one_sentence(tmp_path):

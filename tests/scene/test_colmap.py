@@ -1,0 +1,175 @@
+"""COLMAP models: text and binary agree, every camera model is right or refused by name."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scene.captures import load_capture
+from scene.captures.colmap_read import read_binary_model, read_text_model
+from scene.errors import InputError
+
+# Turned 90 degrees about z: world x goes to camera y, world y to camera -x.
+QUAT = (0.5**0.5, 0.0, 0.0, 0.5**0.5)
+TRANSLATION = (1.0, 2.0, 3.0)
+
+
+def write_text(folder: Path, camera: str = "PINHOLE 80 60 100 120 41 28") -> Path:
+    (folder / "images").mkdir(exist_ok=True)
+    Image.new("RGB", (80, 60)).save(folder / "images" / "a b.png")
+    sparse = folder / "sparse" / "0"
+    sparse.mkdir(parents=True, exist_ok=True)
+    pose = " ".join(map(repr, (*QUAT, *TRANSLATION)))
+    (sparse / "cameras.txt").write_text(f"# comment\n7 {camera}\n")
+    # the second image has no observations: its second line is empty
+    (sparse / "images.txt").write_text(
+        f"# comment\n1 {pose} 7 a b.png\n10.5 20.5 5 30 40 -1\n2 {pose} 7 absent.png\n\n"
+    )
+    (sparse / "points3D.txt").write_text("5 1 2 7 255 0 51 0.5 1 0\n6 nan 0 0 0 0 0 0\n")
+    return folder
+
+
+def write_binary(folder: Path) -> Path:
+    write_text(folder)
+    sparse = folder / "sparse" / "0"
+    for file in sparse.glob("*.txt"):
+        file.unlink()
+    (sparse / "cameras.bin").write_bytes(struct.pack("<QiiQQ4d", 1, 7, 1, 80, 60, 100, 120, 41, 28))
+    image = struct.pack("<i7di", 1, *QUAT, *TRANSLATION, 7) + b"a b.png\0"
+    image += struct.pack("<QddqddQ", 2, 10.5, 20.5, 5, 30, 40, 2**64 - 1)
+    other = struct.pack("<i7di", 2, *QUAT, *TRANSLATION, 7) + b"absent.png\0" + struct.pack("<Q", 0)
+    (sparse / "images.bin").write_bytes(struct.pack("<Q", 2) + image + other)
+    point = struct.pack("<q3d3BdQii", 5, 1, 2, 7, 255, 0, 51, 0.5, 1, 1, 0)
+    (sparse / "points3D.bin").write_bytes(struct.pack("<Q", 1) + point)
+    return folder
+
+
+@pytest.mark.parametrize("write", [write_text, write_binary])
+def test_a_point_lands_on_the_hand_computed_pixel_and_back(tmp_path, write):
+    capture = load_capture(write(tmp_path))
+    (frame,) = capture.frames
+    assert frame.name == "a b.png"
+    assert capture.notes == ("1 of 2 frames used: 1 pictures are missing (absent.png)",)
+    # (1, 2, 7) turns to (-2, 1, 7), moves to (-1, 3, 10): x = 41 - 100/10, y = 28 + 120 * 3/10
+    pixel, depth = frame.camera.project([1, 2, 7])
+    np.testing.assert_allclose(pixel, [31, 64])
+    assert depth == pytest.approx(10)
+    np.testing.assert_allclose(frame.camera.center + 10 * frame.camera.rays([31, 64]), [1, 2, 7])
+    assert capture.points is not None
+    np.testing.assert_array_equal(capture.points, [[1, 2, 7]])
+    np.testing.assert_allclose(capture.point_colors, [[1, 0, 0.2]])
+
+
+def test_text_and_binary_are_the_same_model(tmp_path):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "b").mkdir()
+    text = read_text_model(write_text(tmp_path / "t") / "sparse/0")
+    binary = read_binary_model(write_binary(tmp_path / "b") / "sparse/0")
+    assert text.cameras == binary.cameras
+    for a, b in zip(text.images, binary.images, strict=True):
+        assert (a.name, a.quat, a.translation, a.camera_id) == (
+            b.name,
+            b.quat,
+            b.translation,
+            b.camera_id,
+        )
+        np.testing.assert_array_equal(a.observations, b.observations)
+        np.testing.assert_array_equal(a.point_ids, b.point_ids)
+    np.testing.assert_array_equal(text.points, binary.points)
+
+
+@pytest.mark.parametrize(
+    ("camera", "coefficients"),
+    [
+        ("SIMPLE_RADIAL 80 60 100 41 28 -0.1", (-0.1, 0, 0, 0)),
+        ("RADIAL 80 60 100 41 28 -0.1 0.02", (-0.1, 0.02, 0, 0)),
+        ("OPENCV 80 60 100 120 41 28 -0.1 0.02 0.001 0.002", (-0.1, 0.02, 0.001, 0.002)),
+        ("FULL_OPENCV 80 60 100 120 41 28 -0.1 0.02 0.001 0.002 0.1 0.2 0.3 0.4", (-0.1, 0.02, 0.001, 0.002, 0.1, 0.2, 0.3, 0.4)),
+        ("OPENCV_FISHEYE 80 60 100 120 41 28 -0.1 0.02 0.001 0.002", (-0.1, 0.02, 0.001, 0.002)),
+        ("SIMPLE_RADIAL_FISHEYE 80 60 100 41 28 -0.1", (-0.1, 0, 0, 0)),
+        ("RADIAL_FISHEYE 80 60 100 41 28 -0.1 0.02", (-0.1, 0.02, 0, 0)),
+    ],
+)  # fmt: skip
+def test_distorted_models_are_undistorted(tmp_path, camera, coefficients):
+    pytest.importorskip("cv2")
+    capture = load_capture(write_text(tmp_path, camera))
+    lens = capture.frames[0].lens
+    assert lens is not None
+    assert lens.coefficients == coefficients
+    assert lens.model == ("fisheye" if "FISHEYE" in camera else "opencv")
+    assert (lens.fx, lens.cx, lens.cy) == (100, 41, 28)
+    assert capture.frames[0].load_image().shape == (60, 80, 3)
+    assert any("distortion" in note for note in capture.notes)
+
+
+@pytest.mark.parametrize(
+    "camera", ["SIMPLE_PINHOLE 80 60 100 41 28", "SIMPLE_RADIAL 80 60 100 41 28 0"]
+)
+def test_pinholes_are_direct(tmp_path, camera):
+    frame = load_capture(write_text(tmp_path, camera)).frames[0]
+    assert frame.lens is None
+    np.testing.assert_array_equal(frame.camera.K, [[100, 0, 41], [0, 100, 28], [0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("camera", "sentence"),
+    [
+        ("FOV 80 60 100 120 41 28 0.9", "camera 7: its model FOV cannot be undistorted"),
+        ("THIN_PRISM_FISHEYE 80 60 1 1 1 1 0 0 0 0 0 0 0 0", "THIN_PRISM_FISHEYE"),
+        ("NEW_MODEL 80 60 1", "NEW_MODEL"),
+        ("PINHOLE 80 60 100", "PINHOLE has 4 parameters, found 1"),
+        ("PINHOLE 80 sixty 100", "line 2: wanted CAMERA_ID MODEL WIDTH HEIGHT PARAMS"),
+        ("PINHOLE 0 60 1 1 1 1", "wanted a picture size"),
+    ],
+)
+def test_other_models_are_refused_by_name(tmp_path, camera, sentence):
+    with pytest.raises(InputError, match=sentence):
+        load_capture(write_text(tmp_path, camera))
+
+
+def test_every_truncation_of_the_binary_files_is_one_sentence(tmp_path):
+    write_binary(tmp_path)
+    for file in sorted((tmp_path / "sparse/0").glob("*.bin")):
+        data = file.read_bytes()
+        for end in range(0, len(data), 3):
+            file.write_bytes(data[:end])
+            with pytest.raises(InputError, match="cut off"):
+                load_capture(tmp_path)
+        file.write_bytes(struct.pack("<Q", 2**60) + data[8:])
+        with pytest.raises(InputError):
+            load_capture(tmp_path)
+        file.write_bytes(data)
+    assert len(load_capture(tmp_path).frames) == 1
+
+
+@pytest.mark.real
+def test_maupertuis_reprojects_as_colmap_says(real_data):
+    folder = real_data / "captures/maupertuis_colmap_text"
+    capture = load_capture(folder)
+    assert [f.name for f in capture.frames] == ["00.jpg", "01.jpg", "02.jpg", "03.jpg"]
+    assert capture.points is not None
+    assert len(capture.points) == 1039
+    model = read_text_model(folder / "reconstruction")
+    row = {id: i for i, id in enumerate(model.point_ids)}
+    total, seen = np.zeros(1039), np.zeros(1039)
+    for image in model.images:
+        camera = next(f.camera for f in capture.frames if f.name == image.name)
+        known = image.point_ids >= 0
+        rows = np.array([row[id] for id in image.point_ids[known]])
+        errors = np.linalg.norm(
+            camera.project(model.points[rows])[0] - image.observations[known], axis=1
+        )
+        np.add.at(total, rows, errors)
+        np.add.at(seen, rows, 1)
+    # each point's own ERROR column (the file's pixels are rounded to 0.01), and their mean
+    stated = {
+        int(line.split()[0]): float(line.split()[7])
+        for line in (folder / "reconstruction/points3D.txt").read_text().splitlines()
+        if not line.startswith("#")
+    }
+    np.testing.assert_allclose(total / seen, [stated[id] for id in model.point_ids], atol=7e-3)
+    assert (total / seen).mean() == pytest.approx(0.34, abs=0.005)

@@ -1,0 +1,114 @@
+"""The ground of the street corner: two roads, pavements, kerbs, markings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scene.worlds.patterns import asphalt, painted, paving
+from scene.worlds.surfaces import Material, Surface, disc, quad
+
+SIDE_ROAD = (-8.4, -0.9)
+"""x range of the side road, which runs along y up to the main road."""
+MAIN_ROAD = (3.0, 11.0)
+"""y range of the main road, which runs along x."""
+KERB = 0.13
+"""Height of the pavements above the roads, metres."""
+FAR = 90.0
+"""How far the main road goes either way, metres."""
+SOUTH = -70.0
+"""Where the side road ends."""
+NORTH_FRONT, EAST_FRONT, WEST_FRONT = 13.6, 9.6, -11.0
+"""Building lines: north of the main road (y), east and west of the side road (x)."""
+
+
+@dataclass(frozen=True)
+class GroundLook:
+    """Which asphalt and which slabs."""
+
+    asphalt_seed: int = 1
+    paving_seed: int = 9
+    slab_m: float = 0.6
+
+
+def street_ground(look: GroundLook) -> list[Surface]:
+    """All ground surfaces. The sign's foot is at the origin, on the south-east pavement."""
+    road = Material(asphalt(look.asphalt_seed), 4.0)
+    slabs = Material(paving(look.paving_seed), 4 * look.slab_m)
+    meadow = Material(painted((0.36, 0.42, 0.24), 58), 40.0)
+    west, east = SIDE_ROAD
+    south, north = MAIN_ROAD
+    west_width = west - WEST_FRONT
+    parts = [
+        # the road is split so that its vertices are dense only where the cameras are
+        _flat("side road", (west, -14, 0), (east - west, 14 + south), road, 0.4),
+        _flat("side road south", (west, SOUTH, 0), (east - west, -14 - SOUTH), road, 2.5),
+        _flat("main road", (-14, south, 0), (26, north - south), road, 0.45),
+        _flat("main road west", (-FAR, south, 0), (FAR - 14, north - south), road, 2.5),
+        _flat("main road east", (12, south, 0), (FAR - 12, north - south), road, 2.5),
+        _flat("pavement east", (east, -14, KERB), (EAST_FRONT - east, 14 + south), slabs, 0.3),
+        _flat("pavement east south", (east, SOUTH, KERB), (EAST_FRONT - east, -14 - SOUTH), slabs),
+        _flat("pavement corner east", (EAST_FRONT, 0, KERB), (FAR - EAST_FRONT, south), slabs, 1.0),
+        _flat("pavement west", (WEST_FRONT, -14, KERB), (west_width, 14 + south), slabs, 0.5),
+        _flat("pavement west south", (WEST_FRONT, SOUTH, KERB), (west_width, -14 - SOUTH), slabs),
+        _flat("pavement corner west", (-FAR, 0, KERB), (FAR + WEST_FRONT, south), slabs, 1.0),
+        _flat("pavement north", (-18, north, KERB), (36, NORTH_FRONT - north), slabs, 0.5),
+        _flat("pavement north west", (-FAR, north, KERB), (FAR - 18, NORTH_FRONT - north), slabs),
+        _flat("pavement north east", (18, north, KERB), (FAR - 18, NORTH_FRONT - north), slabs),
+        _flat("meadow", (-400, -400, -0.06), (800, 800), meadow, 40),
+    ]  # fmt: skip
+    return parts + _kerbs() + _markings()
+
+
+def _flat(
+    name: str,
+    corner: tuple[float, float, float],
+    size: tuple[float, float],
+    material: Material,
+    cell: float = 2.0,
+) -> Surface:
+    return quad(name, corner, (size[0], 0, 0), (0, size[1], 0), material, cell)
+
+
+def _kerbs() -> list[Surface]:
+    """Kerb stones: a pale top strip and the face towards the road."""
+    stone = Material(painted((0.64, 0.63, 0.61), 59, 0.25), 1.5)
+    west, east = SIDE_ROAD
+    south, north = MAIN_ROAD
+    runs = [
+        # start, direction along which the road lies on the RIGHT hand, length
+        ("east", (east, south), (0, -1), south - SOUTH),
+        ("west", (west, SOUTH), (0, 1), south - SOUTH),
+        ("corner east", (FAR, south), (-1, 0), FAR - east),
+        ("corner west", (west, south), (-1, 0), FAR + west),
+        ("north", (-FAR, north), (1, 0), 2 * FAR),
+    ]
+    parts = []
+    for name, start, along, length in runs:
+        a = np.array([*along, 0.0])
+        inward = np.array([-a[1], a[0], 0.0])
+        origin = np.array([*start, 0.0])
+        up = np.array([0, 0, KERB + 0.004])
+        cell = 1.0 if length < 40 else 2.0
+        parts.append(quad(f"kerb {name}", origin, a * length, up, stone, cell))
+        parts.append(quad(f"kerb top {name}", origin + up, a * length, inward * 0.15, stone, cell))
+    return parts
+
+
+def _markings() -> list[Surface]:
+    """Stop line, zebra crossing, centre dashes, parking line, a manhole."""
+    white = Material(painted((0.84, 0.84, 0.82), 18, 0.28), 2.0)
+    iron = Material(painted((0.24, 0.23, 0.22), 19, 0.3), None)
+    west, east = SIDE_ROAD
+    middle, z = (west + east) / 2, 0.004
+    parts = [_flat("stop line", (middle + 0.1, -1.0, z), (east - middle - 0.4, 0.4), white, 1)]
+    for i, x in enumerate(np.arange(west + 0.45, east - 0.5, 1.0)):
+        parts.append(_flat(f"zebra {i}", (x, 0.1, z), (0.5, 2.2), white, 1))
+    for i, y in enumerate(np.arange(-58.0, -2.5, 3.2)):
+        parts.append(_flat(f"dash {i}", (middle - 0.06, y, z), (0.12, 1.6), white, 1))
+    for i, x in enumerate(np.arange(-60.0, 60.0, 4.0)):
+        parts.append(_flat(f"main dash {i}", (x, 6.9, z), (2.0, 0.12), white, 1))
+    parts.append(_flat("parking line", (-60, 8.85, z), (120, 0.10), white, 4))
+    parts.append(disc("manhole", (-3.1, -3.4, z), (1, 0, 0), (0, 1, 0), 0.31, iron, 28))
+    return parts

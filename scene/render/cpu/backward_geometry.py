@@ -39,7 +39,13 @@ from scene.render.cpu.simd_project import (
 )
 
 WORK_FLOATS = 24
-"""Floats of scratch memory that `project_backward` needs."""
+"""Floats of scratch memory that `project_backward` needs; its parts, by offset:"""
+_ROW_U = 0  # 3: V_0 - tx V_2
+_ROW_V = 3  # 3: V_1 - ty V_2
+_ALONG_U = 6  # 3: the Gaussian's axes along row u, along row v, and along the view direction
+_ALONG_V = 9
+_ALONG_Z = 12
+_COVARIANCE = 15  # 3: dL/d(2D covariance) xx, xy (each of the two off-diagonals), yy
 
 # Where `project_backward` leaves its results.
 GRAD_MEAN = 0  # 3: dL/d mean, world
@@ -55,8 +61,10 @@ _LN_2 = _f(math.log(2.0))
 
 
 @helper
-def rotation_matrix(w, x, y, z, matrix):  # type: ignore[no-untyped-def]
-    """A unit quaternion to (9,) float32, the rows of its rotation matrix."""
+def rotation_matrix(quaternions, i, first, matrix):  # type: ignore[no-untyped-def]
+    """The unit quaternion in quaternions[i, first:first + 4] to (9,), its matrix row by row."""
+    w, x = quaternions[i, first], quaternions[i, first + 1]
+    y, z = quaternions[i, first + 2], quaternions[i, first + 3]
     matrix[0] = _ONE - _TWO * (y * y + z * z)
     matrix[1] = _TWO * (x * y - w * z)
     matrix[2] = _TWO * (x * z + w * y)
@@ -69,84 +77,48 @@ def rotation_matrix(w, x, y, z, matrix):  # type: ignore[no-untyped-def]
 
 
 @helper
-def covariance_gradient(record, moments, gradient):  # type: ignore[no-untyped-def]
-    """dL/d(2D covariance) to gradient[0:3]: xx, xy (each of the two off-diagonals), yy.
-
-    With P the inverse covariance, dL/dP = -1/2 [hxx, hxy; hxy, hyy] and dL/dC = -P dL/dP P.
-    """
-    p_xx = -_TWO * _LN_2 * record[CONIC_A]
-    p_xy = -_LN_2 * record[CONIC_B]
-    p_yy = -_TWO * _LN_2 * record[CONIC_C]
-    h_xx, h_xy, h_yy = moments[SUM_HXX], moments[SUM_HXY], moments[SUM_HYY]
-    a = p_xx * h_xx + p_xy * h_xy
-    b = p_xx * h_xy + p_xy * h_yy
-    c = p_xy * h_xx + p_yy * h_xy
-    d = p_xy * h_xy + p_yy * h_yy
-    gradient[0] = _HALF * (a * p_xx + b * p_xy)
-    gradient[1] = _HALF * (a * p_xy + b * p_yy)
-    gradient[2] = _HALF * (c * p_xy + d * p_yy)
-
-
-@helper
-def project_backward(camera, mean, rotation, scale, antialiased, record, moments, work, out):  # type: ignore[no-untyped-def]
+def project_backward(  # type: ignore[no-untyped-def]
+    camera, mean_x, mean_y, mean_z, rotation, scale, antialiased, records, i, moments, work, out
+):
     """From a visible Gaussian's record and moments to the gradients of its parameters.
 
-    moments: (MOMENTS,) sums over all pixels. work: float32 (WORK_FLOATS,). out: (GRADIENTS,),
-    indexed by the GRAD_* constants. Colors are left to the caller.
+    camera: float32 (CAMERA_FLOATS,). rotation: (9,). scale: (3,). records: (rows, RECORD_FLOATS),
+    its record is row i. moments: (MOMENTS,) sums over all pixels. work: float32 (WORK_FLOATS,).
+    out: float32 (GRADIENTS,), indexed by the GRAD_* constants. Colors are left to the caller.
     """
-    view = camera[CAMERA_ROTATION : CAMERA_ROTATION + 9]
-    x = view[0] * mean[0] + view[1] * mean[1] + view[2] * mean[2] + camera[CAMERA_TRANSLATION]
-    y = view[3] * mean[0] + view[4] * mean[1] + view[5] * mean[2] + camera[CAMERA_TRANSLATION + 1]
-    inverse_z = _ONE / record[DEPTH]
+    v = CAMERA_ROTATION
+    shift_x, shift_y = camera[CAMERA_TRANSLATION], camera[CAMERA_TRANSLATION + 1]
+    x = camera[v] * mean_x + camera[v + 1] * mean_y + camera[v + 2] * mean_z + shift_x
+    y = camera[v + 3] * mean_x + camera[v + 4] * mean_y + camera[v + 5] * mean_z + shift_y
+    inverse_z = _ONE / records[i, DEPTH]
     tangent_x, tangent_y = x * inverse_z, y * inverse_z
     left, right = camera[CAMERA_LEFT], camera[CAMERA_RIGHT]
     top, bottom = camera[CAMERA_TOP], camera[CAMERA_BOTTOM]
     tx, ty = min(max(tangent_x, left), right), min(max(tangent_y, top), bottom)
     fx, fy = camera[CAMERA_FOCAL_X], camera[CAMERA_FOCAL_Y]
     jx, jy = fx * inverse_z, fy * inverse_z
-
-    # rows 0 and 1 of Jacobian x view rotation are jx * row_u, jy * row_v
-    row_u, row_v, axes = work[0:3], work[3:6], work[6:18]
-    for j in range(3):
-        row_u[j] = view[j] - tx * view[6 + j]
-        row_v[j] = view[3 + j] - ty * view[6 + j]
-    raw_xx = raw_xy = raw_yy = _f(0)
-    for k in range(3):
-        along_u = along_v = along_z = _f(0)
-        for j in range(3):
-            along_u += row_u[j] * rotation[3 * j + k]
-            along_v += row_v[j] * rotation[3 * j + k]
-            along_z += view[6 + j] * rotation[3 * j + k]
-        axes[k], axes[3 + k], axes[6 + k] = along_u, along_v, along_z
-        u, v = jx * along_u * scale[k], jy * along_v * scale[k]
-        raw_xx += u * u
-        raw_xy += u * v
-        raw_yy += v * v
-
-    covariance = work[18:21]
-    covariance_gradient(record, moments, covariance)
+    _axes_in_view(camera, tx, ty, rotation, work)
+    _covariance_gradient(records, i, moments, work)
     if antialiased:
-        _add_compensation(camera, raw_xx, raw_xy, raw_yy, moments[SUM_H], covariance)
+        _add_compensation(camera, jx, jy, scale, moments[SUM_H], work)
 
+    g_xx, g_xy, g_yy = work[_COVARIANCE], work[_COVARIANCE + 1], work[_COVARIANCE + 2]
     g_inverse_z = g_tx = g_ty = _f(0)
     for k in range(3):
-        u, v = jx * axes[k] * scale[k], jy * axes[3 + k] * scale[k]
-        gu = _TWO * (covariance[0] * u + covariance[1] * v)
-        gv = _TWO * (covariance[1] * u + covariance[2] * v)
-        out[GRAD_SCALE + k] = gu * jx * axes[k] + gv * jy * axes[3 + k]
-        g_inverse_z += (gu * fx * axes[k] + gv * fy * axes[3 + k]) * scale[k]
-        g_tx -= gu * jx * axes[6 + k] * scale[k]
-        g_ty -= gv * jy * axes[6 + k] * scale[k]
+        along_u, along_v = work[_ALONG_U + k], work[_ALONG_V + k]
+        u, w = jx * along_u * scale[k], jy * along_v * scale[k]
+        gu, gv = _TWO * (g_xx * u + g_xy * w), _TWO * (g_xy * u + g_yy * w)
+        out[GRAD_SCALE + k] = gu * jx * along_u + gv * jy * along_v
+        g_inverse_z += (gu * fx * along_u + gv * fy * along_v) * scale[k]
+        g_tx -= gu * jx * work[_ALONG_Z + k] * scale[k]
+        g_ty -= gv * jy * work[_ALONG_Z + k] * scale[k]
         for j in range(3):
-            change = gu * jx * row_u[j] + gv * jy * row_v[j]
+            change = gu * jx * work[_ROW_U + j] + gv * jy * work[_ROW_V + j]
             out[GRAD_ROTATION + 3 * j + k] = change * scale[k]
 
-    g_screen_x = -_LN_2 * (
-        _TWO * record[CONIC_A] * moments[SUM_HX] + record[CONIC_B] * moments[SUM_HY]
-    )
-    g_screen_y = -_LN_2 * (
-        record[CONIC_B] * moments[SUM_HX] + _TWO * record[CONIC_C] * moments[SUM_HY]
-    )
+    a, b, c = records[i, CONIC_A], records[i, CONIC_B], records[i, CONIC_C]
+    g_screen_x = -_LN_2 * (_TWO * a * moments[SUM_HX] + b * moments[SUM_HY])
+    g_screen_y = -_LN_2 * (b * moments[SUM_HX] + _TWO * c * moments[SUM_HY])
     g_x, g_y = g_screen_x * jx, g_screen_y * jy
     g_inverse_z += g_screen_x * fx * x + g_screen_y * fy * y
     if tangent_x > left and tangent_x < right:
@@ -157,22 +129,64 @@ def project_backward(camera, mean, rotation, scale, antialiased, record, moments
         g_inverse_z += g_ty * y
     g_z = -g_inverse_z * inverse_z * inverse_z
     for j in range(3):
-        out[GRAD_MEAN + j] = view[j] * g_x + view[3 + j] * g_y + view[6 + j] * g_z
+        along = camera[v + j] * g_x + camera[v + 3 + j] * g_y + camera[v + 6 + j] * g_z
+        out[GRAD_MEAN + j] = along
     out[GRAD_OPACITY] = moments[SUM_H]
     out[GRAD_SCREEN] = g_screen_x
     out[GRAD_SCREEN + 1] = g_screen_y
 
 
 @helper
-def _add_compensation(camera, raw_xx, xy, raw_yy, sum_h, gradient):  # type: ignore[no-untyped-def]
+def _axes_in_view(camera, tx, ty, rotation, work):  # type: ignore[no-untyped-def]
+    """Rows u and v (times Z / f) and the Gaussian's axes along them, to `work`."""
+    v = CAMERA_ROTATION
+    for j in range(3):
+        work[_ROW_U + j] = camera[v + j] - tx * camera[v + 6 + j]
+        work[_ROW_V + j] = camera[v + 3 + j] - ty * camera[v + 6 + j]
+    for k in range(3):
+        along_u = along_v = along_z = _f(0)
+        for j in range(3):
+            along_u += work[_ROW_U + j] * rotation[3 * j + k]
+            along_v += work[_ROW_V + j] * rotation[3 * j + k]
+            along_z += camera[v + 6 + j] * rotation[3 * j + k]
+        work[_ALONG_U + k], work[_ALONG_V + k], work[_ALONG_Z + k] = along_u, along_v, along_z
+
+
+@helper
+def _covariance_gradient(records, i, moments, work):  # type: ignore[no-untyped-def]
+    """dL/d(2D covariance) to `work`.
+
+    With P the inverse covariance, dL/dP = -1/2 [hxx, hxy; hxy, hyy] and dL/dC = -P dL/dP P.
+    """
+    p_xx = -_TWO * _LN_2 * records[i, CONIC_A]
+    p_xy = -_LN_2 * records[i, CONIC_B]
+    p_yy = -_TWO * _LN_2 * records[i, CONIC_C]
+    h_xx, h_xy, h_yy = moments[SUM_HXX], moments[SUM_HXY], moments[SUM_HYY]
+    a = p_xx * h_xx + p_xy * h_xy
+    b = p_xx * h_xy + p_xy * h_yy
+    c = p_xy * h_xx + p_yy * h_xy
+    d = p_xy * h_xy + p_yy * h_yy
+    work[_COVARIANCE] = _HALF * (a * p_xx + b * p_xy)
+    work[_COVARIANCE + 1] = _HALF * (a * p_xy + b * p_yy)
+    work[_COVARIANCE + 2] = _HALF * (c * p_xy + d * p_yy)
+
+
+@helper
+def _add_compensation(camera, jx, jy, scale, sum_h, work):  # type: ignore[no-untyped-def]
     """Antialiasing multiplies opacity by sqrt(|C| / |C + low-pass|): its part of dL/dC."""
-    xx, yy = raw_xx + camera[CAMERA_LOW_PASS], raw_yy + camera[CAMERA_LOW_PASS]
-    inverse = _ONE / (xx * yy - xy * xy)
+    raw_xx = xy = raw_yy = _f(0)
+    for k in range(3):
+        u = jx * work[_ALONG_U + k] * scale[k]
+        w = jy * work[_ALONG_V + k] * scale[k]
+        raw_xx += u * u
+        xy += u * w
+        raw_yy += w * w
     raw_determinant = raw_xx * raw_yy - xy * xy
     if raw_determinant <= _f(0):
         return
-    raw_inverse = _ONE / raw_determinant
+    xx, yy = raw_xx + camera[CAMERA_LOW_PASS], raw_yy + camera[CAMERA_LOW_PASS]
+    inverse, raw_inverse = _ONE / (xx * yy - xy * xy), _ONE / raw_determinant
     half = _HALF * sum_h
-    gradient[0] += half * (raw_yy * raw_inverse - yy * inverse)
-    gradient[1] -= half * xy * (raw_inverse - inverse)
-    gradient[2] += half * (raw_xx * raw_inverse - xx * inverse)
+    work[_COVARIANCE] += half * (raw_yy * raw_inverse - yy * inverse)
+    work[_COVARIANCE + 1] -= half * xy * (raw_inverse - inverse)
+    work[_COVARIANCE + 2] += half * (raw_xx * raw_inverse - xx * inverse)

@@ -18,7 +18,7 @@ from scene.render.cpu.backward_geometry import (
     WORK_FLOATS,
     project_backward,
 )
-from scene.render.cpu.backward_simd import SUM_BLUE, SUM_GREEN, SUM_RED
+from scene.render.cpu.backward_simd import MOMENTS, SUM_BLUE, SUM_GREEN, SUM_RED
 from scene.render.cpu.cache import helper, kernel
 from scene.render.cpu.records import DEPTH, RECORD_FLOATS
 from scene.render.cpu.simd_tile import TILE
@@ -115,19 +115,27 @@ def editable_gradients(  # type: ignore[no-untyped-def]
     work = np.empty(WORK_FLOATS, np.float32)
     out = np.empty(GRADIENTS, np.float32)
     rows = records.reshape(-1, RECORD_FLOATS)
-    rotation = np.empty(9, np.float32)
+    rotation, scale = np.empty(9, np.float32), np.empty(3, np.float32)
+    total = np.empty(MOMENTS, np.float32)
     for i in range(len(ids)):
         gaussian = ids[i]
         for k in range(9):
             rotation[k] = rotations[gaussian, k]
+        for k in range(3):
+            scale[k] = scales[gaussian, k]
+        for k in range(MOMENTS):
+            total[k] = moments[i, k]
         project_backward(
             camera,
-            means[gaussian],
+            means[gaussian, 0],
+            means[gaussian, 1],
+            means[gaussian, 2],
             rotation,
-            scales[gaussian],
+            scale,
             antialiased,
-            rows[fixed + i],
-            moments[i],
+            rows,
+            fixed + i,
+            total,
             work,
             out,
         )

@@ -31,6 +31,7 @@ from envelope.toml_text import to_toml
 from scene.errors import InputError
 
 if TYPE_CHECKING:
+    from envelope.cells import ScoreTable
     from envelope.engine.jobs import ServiceSettings, VictimSlot
     from envelope.engine.local import ScoringService
     from envelope.stage import Stage
@@ -152,6 +153,32 @@ class Run:
         return self.settings.reading.criterion(
             self.settings.choice(victim), kind, self._thresholds().get(victim)
         )
+
+    def table(
+        self,
+        plan: SweepPlan | None = None,
+        reading: Reading | None = None,
+        skip_hidden: bool = False,
+    ) -> ScoreTable:
+        """The stored rows, judged. plan: only its cells and variants; None: all rows.
+
+        reading: read under other thresholds than the run's. skip_hidden: leave out views in which
+        the patch is hidden.
+        """
+        from envelope.cells import ScoreTable
+
+        views = self.store.views(self.store.geometry())
+        reading = reading or self.settings.reading
+        thresholds = self._thresholds()
+
+        def criterion_of(victim: str, kind: str) -> Criterion:
+            choice = self.settings.choice(victim)
+            return reading.criterion(choice, kind, thresholds.get(victim))
+
+        conditions = None if plan is None else plan.cells()
+        variants = None if plan is None else plan.variants
+        rows = self.store.rows(views)
+        return ScoreTable(rows, views, criterion_of, conditions, variants, skip_hidden)
 
     def update(self, settings: RunSettings) -> None:
         """Take other settings and write run.toml."""

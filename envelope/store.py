@@ -257,9 +257,9 @@ class ScoreStore:
             == row["settings_hash"]
         ]
 
-    def rows(self, geometry: str | None = None) -> Iterator[Row]:
-        """Stored scores of the current settings with their views."""
-        views = self.views(geometry)
+    def rows(self, views: Mapping[str, View] | None = None) -> Iterator[Row]:
+        """Stored scores of the current settings with their views, default all views."""
+        views = self.views() if views is None else views
         for score in self.scores():
             if score.view_id in views:
                 yield Row(views[score.view_id], score)

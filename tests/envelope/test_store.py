@@ -50,7 +50,7 @@ def test_everything_comes_back_exactly(tmp_path: Path) -> None:
     assert again.views() == {v.view_id: v}
     assert again.view(v.view_id) == v
     assert again.view("nothing") is None
-    assert [row.view for row in again.rows("geo")] == [v] * 3
+    assert [row.view for row in again.rows(again.views("geo"))] == [v] * 3
     assert again.views("other geometry") == {}
     # 0.1 + 0.2 keeps its last bit: a rounded confidence could cross gamma
     assert again.scores()[0].answer.boxes[0].confidence == 0.1 + 0.2

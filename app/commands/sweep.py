@@ -1,0 +1,134 @@
+"""`advscene sweep`: score a run over one or two axes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from scene.errors import InputError
+
+if TYPE_CHECKING:
+    from envelope.run import Run
+    from envelope.sweep import SweepPlan
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Score a run's renders over a grid of conditions; interrupted sweeps go on where they were."""
+
+    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(name="run")]
+    """Run folder made by `advscene embed` or the viewer."""
+    victims: tuple[str, ...] = ()
+    """Victims: demo-detector, demo-classifier, demo-grounder, onnx:FILE?preset=yolox, ..."""
+    axes: tuple[str, ...] = ("azimuth_deg", "radius")
+    """One or two axes, each NAME, NAME=LOW:HIGH:COUNT or NAME=V1,V2,...; names: azimuth_deg,
+    elevation_deg, radius, yaw_deg, pitch_deg, roll_deg, focal, shift_x, shift_y."""
+    kinds: tuple[str, ...] = ("clean", "gray", "adversarial", "overlay")
+    """Render kinds to score."""
+    variants: int = 3
+    """Noise variants per cell, the exact one included."""
+    each: bool = False
+    """Move the axes one at a time from the anchor instead of crossing them."""
+    retry_errors: bool = False
+    """Ask again where a victim failed before."""
+    scene: Path | None = None
+    """Where the scene is now, if it moved."""
+    threads: int | None = None
+    """CPU threads of one render; default: all cores."""
+    json: bool = False
+    """Print the summary as JSON."""
+
+    def run(self) -> None:
+        """Score what is missing and print the summary."""
+        from app.commands.output import say, say_json
+        from envelope.run import open_run
+        from envelope.summary import summarize, summary_text
+
+        plan = parse_plan(self.axes, self.kinds, self.variants, self.each)
+        run = open_run(self.run_folder, scene_path=self.scene)
+        try:
+            _choose(run, self.victims, plan)
+            self._score(run, plan)
+            summary = summarize(run, plan)
+            if self.json:
+                say_json(summary)
+            else:
+                say(summary_text(summary))
+        finally:
+            run.close()
+
+    def _score(self, run: Run, plan: SweepPlan) -> None:
+        from app.commands.output import progress_line, say
+
+        service = run.service(threads=self.threads)
+        line = progress_line("scoring")
+        start = time.monotonic()
+        try:
+            service.start(plan, retry_errors=self.retry_errors)
+            while not service.wait(0.5):
+                progress = service.progress()
+                done = progress.done + progress.skipped
+                line(f"{done}/{progress.total} scores", min(0.999, done / max(1, progress.total)))
+            progress = service.progress()
+            failed = [v for v in progress.victims.values() if v.state == "failed"]
+            line(f"{progress.done}/{progress.total} scores", 1.0)
+        except KeyboardInterrupt:
+            service.stop()
+            raise
+        finally:
+            service.close()
+        if not self.json:
+            say(f"{progress.done} scores ({progress.errors} errors), {progress.skipped} not "
+                f"observable, {time.monotonic() - start:.1f} s")  # fmt: skip
+        if failed:
+            raise InputError(failed[0].message)
+
+
+def _choose(run: Run, specs: tuple[str, ...], plan: SweepPlan) -> None:
+    """Add the named victims to the run and make the plan its sweep; the demo detector if none."""
+    from envelope.settings import VictimChoice
+
+    known = {choice.spec: choice for choice in run.settings.victims}
+    wanted = specs or tuple(known) or ("demo-detector",)
+    for spec in wanted:
+        known.setdefault(spec, VictimChoice(spec))
+    run.update(replace(run.settings, victims=tuple(known.values()), sweep=plan))
+
+
+def parse_plan(
+    axes: tuple[str, ...], kinds: tuple[str, ...], variants: int, each: bool
+) -> SweepPlan:
+    """The plan that the command line names. Raises InputError."""
+    from envelope.sweep import SweepPlan
+
+    values = dict(parse_axis(text) for text in axes)
+    return SweepPlan(values, variants=variants, kinds=kinds, mode="each" if each else "grid")
+
+
+def parse_axis(text: str) -> tuple[str, tuple[float, ...]]:
+    """`radius`, `radius=0.6:2.5:7` or `radius=1,2` to a name and its values. Raises InputError."""
+    from envelope.condition import AXES, spaced
+
+    name, equals, rest = text.partition("=")
+    if name not in AXES:
+        raise InputError(f"axis {name!r}: wanted one of {', '.join(AXES)}")
+    axis = AXES[name]
+    if not equals:
+        return name, axis.grid
+    try:
+        if ":" in rest:
+            low, high, count = rest.split(":")
+            return name, spaced(float(low), float(high), int(count), axis.log, axis.anchor)
+        return name, tuple(float(v) for v in rest.split(","))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"axis {text!r}: wanted NAME=LOW:HIGH:COUNT or NAME=V1,V2,..., as in radius=0.6:2.5:7"
+        ) from error
+
+

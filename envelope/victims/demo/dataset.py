@@ -20,6 +20,7 @@ CHUNK = 200
 MAX_BOXES = 4
 Source = Callable[[int, int], Picture]
 Report = Callable[[str, int, int], None]
+Row = tuple[NDArray[np.uint8], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +36,36 @@ class PictureSet:
     def __len__(self) -> int:
         return sum(len(chunk) for chunk in self.images)
 
-    def __getitem__(self, index: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    def __getitem__(self, index: int) -> Row:
         """Picture (S, S, 3) and its boxes (n, 5)."""
         chunk, row = divmod(index, len(self.images[0]))
         boxes = self.boxes[chunk][row]
         return self.images[chunk][row], boxes[boxes[:, 0] >= 0]
 
-    def __add__(self, other: PictureSet) -> PictureSet:
-        """Both sets; their chunks must be of one size."""
-        return PictureSet(self.images + other.images, self.boxes + other.boxes)
+    def draw(self, rng: np.random.Generator, count: int) -> list[Row]:
+        """`count` pictures by chance, in the order they lie on disk."""
+        rows = np.sort(rng.choice(len(self), count, replace=len(self) < count))
+        return [self[int(row)] for row in rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Several sets drawn from with fixed shares, whatever their sizes."""
+
+    sets: tuple[PictureSet, ...]
+    shares: tuple[float, ...]
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Row]:
+        """`count` pictures; how many come from each set is drawn too."""
+        shares = np.asarray(self.shares) / sum(self.shares)
+        counts = rng.multinomial(count, shares)
+        rows: list[Row] = []
+        for own, number in zip(self.sets, counts, strict=True):
+            rows += own.draw(rng, int(number)) if number else []
+        return rows
+
+
+Pictures = PictureSet | Mixture
 
 
 def packed_boxes(pictures: Sequence[Picture]) -> NDArray[np.float32]:

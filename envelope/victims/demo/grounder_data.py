@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from envelope.victims.demo.dataset import PictureSet
+from envelope.victims.demo.dataset import Pictures
 from envelope.victims.demo.grounder_model import (
     BOS,
     EOS,
@@ -70,12 +70,11 @@ def random_window(rng: np.random.Generator, side: int) -> Window:
 
 
 def crops_at(
-    pictures: PictureSet, rng: np.random.Generator, count: int, window: Window
+    pictures: Pictures, rng: np.random.Generator, count: int, window: Window
 ) -> tuple[torch.Tensor, list[list[Sign]]]:
     """`count` crops (B, 3, SIDE, SIDE) in [-1, 1] and the signs in them."""
     images, signs = [], []
-    for index in rng.integers(0, len(pictures), count):
-        picture, boxes = pictures[int(index)]
+    for picture, boxes in pictures.draw(rng, count):
         image, found = _crop(rng, picture, boxes, window)
         images.append(image)
         signs.append(found)

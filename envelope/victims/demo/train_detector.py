@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from envelope.victims.demo.dataset import MAX_BOXES, PictureSet
+from envelope.victims.demo.dataset import MAX_BOXES, Pictures
 from envelope.victims.demo.detector import DemoDetector, detector_info
 from envelope.victims.demo.detector_loss import detection_loss
 from envelope.victims.demo.detector_net import SignDetector
@@ -25,7 +25,7 @@ INPUT_SIDE = 320
 class DetectorRecipe:
     """phases: (steps, sides of the square input in pixels) in order. rate: AdamW's.
 
-    batch: pictures a step. share: of the last picture set, when several are mixed.
+    batch: pictures a step. width, channels: of the network.
     """
 
     phases: tuple[tuple[int, tuple[int, ...]], ...] = (
@@ -54,7 +54,7 @@ class DetectorRecipe:
 
 
 def train_detector(
-    pictures: PictureSet,
+    pictures: Pictures,
     recipe: DetectorRecipe,
     folder: Path,
     progress: Progress | None = None,
@@ -80,11 +80,10 @@ def train_detector(
 
 
 def batch_at(
-    pictures: PictureSet, rng: np.random.Generator, count: int, side: int
+    pictures: Pictures, rng: np.random.Generator, count: int, side: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`count` pictures at another size, colors varied: (B, 3, side, side), (B, M, 5)."""
-    chosen = np.sort(rng.choice(len(pictures), count, replace=len(pictures) < count))
-    rows = [pictures[int(index)] for index in chosen]
+    rows = pictures.draw(rng, count)
     images = torch.from_numpy(np.stack([image for image, _ in rows])).permute(0, 3, 1, 2)
     images = images.to(torch.float32).div_(255)
     full = images.shape[-1]

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from envelope.victims.demo.dataset import PictureSet
+from envelope.victims.demo.dataset import Pictures
 from envelope.victims.demo.grounder_data import (
     BINS,
     STEP,
@@ -142,7 +142,7 @@ def answer_loss(logits: torch.Tensor, labels: torch.Tensor, spread: float) -> to
 
 
 def train_grounder(
-    pictures: PictureSet,
+    pictures: Pictures,
     recipe: GrounderRecipe,
     folder: Path,
     progress: Progress | None = None,

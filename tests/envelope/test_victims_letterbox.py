@@ -1,0 +1,111 @@
+"""The letterbox and its inverse: exact at extreme aspect ratios, half pixels included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from envelope.victims.letterbox import Letterbox, fit_inside, letterboxed, stretch_to
+
+SIZES = [
+    (640, 480),  # a usual render
+    (480, 640),  # portrait
+    (1920, 1080),
+    (1080, 1920),
+    (256, 256),  # enlarged
+    (1000, 100),  # a strip: the short side becomes 42 of 41.6
+    (100, 1000),
+    (333, 77),
+    (37, 411),  # narrower than one cell of the detector
+    (3, 5),
+]
+WAYS = [
+    lambda w, h: fit_inside(w, h, 416, 416),
+    lambda w, h: fit_inside(w, h, 416, 416, centered=True),
+    lambda w, h: fit_inside(w, h, 640, 352, centered=True),
+    lambda w, h: stretch_to(w, h, 352, 320),
+]
+
+
+def corner_boxes(width: int, height: int) -> np.ndarray:
+    """A box at each corner and one in the middle, with half-pixel coordinates."""
+    w, h = width / 4 + 0.5, height / 3 + 0.5
+    return np.array(
+        [
+            (0, 0, w, h),
+            (width - w, 0, width, h),
+            (0, height - h, w, height),
+            (width - w, height - h, width, height),
+            (width * 0.3, height * 0.45, width * 0.5, height * 0.9),
+        ]
+    )
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+@pytest.mark.parametrize("size", SIZES)
+def test_inverse_is_exact(size: tuple[int, int], way: int) -> None:
+    box = WAYS[way](*size)
+    boxes = corner_boxes(*size)
+    assert np.abs(box.to_source(box.to_input(boxes)) - boxes).max() < 1e-9
+    inside = box.to_input(boxes)
+    assert inside.min() >= 0
+    assert (inside <= np.array([box.width, box.height] * 2) + 1e-9).all()
+
+
+def test_known_numbers() -> None:
+    # 640x480 into 416: scale 0.65 both ways; 480 * 0.65 = 312 rows, (416 - 312) / 2 = 52 above
+    box = fit_inside(640, 480, 416, 416, centered=True)
+    assert (box.inner_width, box.inner_height, box.left, box.top) == (416, 312, 0, 52)
+    assert box.to_input(np.array([[100, 40, 200, 240]])).tolist() == [[65, 78, 130, 208]]
+    # 1000x100: 41.6 rows are rounded to 42, so y has its own scale, 0.42 and not 0.416
+    strip = fit_inside(1000, 100, 416, 416)
+    assert strip.to_input(np.array([[0, 0, 500, 50]])).tolist() == [[0, 0, 208, 21]]
+    assert strip.to_source(np.array([[0, 0, 208, 21]])).tolist() == [[0, 0, 500, 50]]
+
+
+def test_boxes_are_clipped_to_the_picture() -> None:
+    box = fit_inside(640, 480, 416, 416)
+    assert box.to_source(np.array([[-30, 10, 500, 416]])).tolist() == [[0, 10 / 0.65, 640, 480]]
+
+
+def edges(plane: np.ndarray) -> tuple[float, float]:
+    """Subpixel start and end of a bright stretch, from its mass and its centre."""
+    profile = plane / plane.max()
+    mass = profile.sum()
+    middle = (profile * (np.arange(len(profile)) + 0.5)).sum() / mass
+    return middle - mass / 2, middle + mass / 2
+
+
+@pytest.mark.parametrize("size", SIZES[:6])
+@pytest.mark.parametrize("way", range(len(WAYS)))
+def test_pixels_go_where_the_boxes_go(size: tuple[int, int], way: int) -> None:
+    """A white rectangle, resized for real, lies where to_input says, to a tenth of a pixel."""
+    width, height = size
+    box: Letterbox = WAYS[way](width, height)
+    x0, y0, x1, y1 = width // 5, height // 4, width // 2, int(height * 0.8)
+    picture = np.zeros((1, height, width, 3), np.uint8)
+    picture[0, y0:y1, x0:x1] = 255
+    placed = letterboxed(picture, box, fill=0)[0, :, :, 0].astype(float)
+    left, right = edges(placed.max(axis=0))
+    top, bottom = edges(placed.max(axis=1))
+    expected = box.to_input(np.array([[x0, y0, x1, y1]]))[0]
+    assert np.abs(np.array([left, top, right, bottom]) - expected).max() < 0.1
+
+
+def test_padding_has_the_fill() -> None:
+    box = fit_inside(40, 20, 32, 32)
+    placed = letterboxed(np.full((2, 20, 40, 3), 9, np.uint8), box, fill=114)
+    assert placed.shape == (2, 32, 32, 3)
+    assert (placed[:, :16] == 9).all()
+    assert (placed[:, 16:] == 114).all()
+
+
+def test_torch_and_numpy_letterboxes_agree() -> None:
+    from envelope.victims.torch_tools import as_tensor, letterboxed_tensor
+
+    rng = np.random.default_rng(3)
+    coarse = rng.integers(0, 256, (1, 12, 16, 3)).repeat(40, 1).repeat(40, 2).astype(np.uint8)
+    box = fit_inside(640, 480, 320, 320, centered=True)
+    with_numpy = letterboxed(coarse, box, fill=114)[0].astype(float)
+    with_torch = letterboxed_tensor(as_tensor(coarse), box, 114 / 255)[0].permute(1, 2, 0)
+    assert np.abs(with_torch.numpy() * 255 - with_numpy).max() < 1.5

@@ -1,0 +1,130 @@
+"""Values, class names and the registry."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from envelope.victims.names import find_class, normalised, phrase_has_class, same_class
+from envelope.victims.protocols import Classification, Detections, Grounding, check_images
+from envelope.victims.registry import list_victims, load_victim
+from scene.errors import InputError
+
+
+def test_detections_are_sorted_and_read_only() -> None:
+    found = Detections(np.array([[0, 0, 1, 2], [3, 4, 9, 8]]), np.array([0.2, 0.7]), ("a", "b"))
+    assert found.labels == ("b", "a")
+    assert found.xyxy.tolist() == [[3, 4, 9, 8], [0, 0, 1, 2]]
+    assert found.confidences.tolist() == pytest.approx([0.7, 0.2])
+    with pytest.raises(ValueError, match="read-only"):
+        found.xyxy[0, 0] = 1
+
+
+def test_detections_of_a_label_join_spellings() -> None:
+    boxes = np.arange(12).reshape(3, 4)
+    found = Detections(boxes, np.array([0.9, 0.8, 0.7]), ("Stop-Sign", "person", "stop sign"))
+    own = found.of_label("stop_sign")
+    assert own.labels == ("Stop-Sign", "stop sign")
+    assert own.xyxy.tolist() == boxes[[0, 2]].tolist()
+    assert len(found.of_label("stop")) == 0
+
+
+def test_no_detection_at_all() -> None:
+    empty = Detections(np.zeros((0, 4)), np.zeros(0), ())
+    assert len(empty) == 0
+    assert len(empty.of_label("person")) == 0
+
+
+def test_mismatched_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="2, 1 and 1"):
+        Detections(np.zeros((2, 4)), np.zeros(1), ("a",))
+    with pytest.raises(ValueError, match="2 labels but 3"):
+        Classification(("a", "b"), np.zeros(3))
+    with pytest.raises(ValueError, match="status"):
+        Grounding("x", None, "ok")
+
+
+def test_top_of_a_classification() -> None:
+    assert Classification(("cat", "dog"), np.array([0.1, 0.9])).top == "dog"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("stop sign", "stop-sign", True),
+        ("stop sign", "Stop Sign", True),
+        ("stop sign", "stop_sign", True),
+        ("stopsign", "stop sign", True),
+        ("tv", "tvmonitor", True),
+        ("tv/monitor", "TV", True),
+        ("stop sign", "sign", False),
+        ("motorbike", "motorcycle", True),
+        ("person", "parson", False),
+    ],
+)
+def test_class_names(first: str, second: str, same: bool) -> None:
+    assert same_class(first, second) is same
+
+
+def test_phrases_hold_whole_words() -> None:
+    assert phrase_has_class("a red stop sign", "Stop-Sign")
+    assert not phrase_has_class("nonstop signs", "stop sign")
+    assert normalised("  Stop -- Sign ") == "stop sign"
+
+
+def test_unknown_class_lists_near_names() -> None:
+    with pytest.raises(InputError, match=r"no class 'stop sing'; near names: stop sign"):
+        find_class("stop sing", ("person", "stop sign", "parking meter"), "yolox")
+    with pytest.raises(InputError, match=r"it knows: cat, dog"):
+        find_class("xyzzy", ("cat", "dog"), "v")
+    assert find_class("TVMonitor", ("cat", "tv"), "v") == 1
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        np.zeros((4, 4, 3), np.uint8),  # no batch
+        np.zeros((1, 3, 4, 4), np.uint8),  # channels first
+        np.zeros((1, 4, 4, 3), np.float32),  # floats
+        np.zeros((1, 4, 4, 4), np.uint8),  # alpha
+    ],
+)
+def test_wrong_pictures_are_named(images: np.ndarray) -> None:
+    with pytest.raises(InputError, match="uint8 RGB"):
+        check_images(images)
+
+
+def test_the_roster() -> None:
+    rows = {entry.name: entry for entry in list_victims()}
+    assert {"demo-detector", "demo-classifier", "demo-grounder", "onnx", "paligemma"} <= set(rows)
+    assert rows["demo-classifier"].kind == "classifier"
+    assert "onnx:PATH" in rows["onnx"].state
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("yolo99", "there is no victim 'yolo99'; the victims are: demo-detector"),
+        ("onnx", "wanted a file"),
+        ("onnx:/nowhere/x.onnx", "there is no file /nowhere/x.onnx"),
+        ("onnx:/x.onnx?preset=ssd", "no preset 'ssd'; the presets are: yolox"),
+        ("onnx:/x.onnx?colour=bgr", "unknown option 'colour'"),
+        ("onnx:/x.onnx?iou=7", "iou wants a number in 0..1"),
+        ("paligemma:/nowhere", "holds no PaliGemma checkpoint"),
+        ("demo-detector:file", "take no path"),
+    ],
+)
+def test_bad_specs_say_what_to_do(spec: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_victim(spec)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_demo_weights_name_the_command(tmp_path, monkeypatch) -> None:
+    from envelope.victims import registry
+
+    monkeypatch.setattr(registry, "ASSETS", tmp_path)
+    with pytest.raises(InputError, match="advscene train-demo"):
+        load_victim("demo-detector")
+    assert not any(e.ready for e in list_victims() if e.name.startswith("demo"))

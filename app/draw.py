@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ FOOTPRINT: Rgb = (255, 214, 10)
 VICTIM_COLORS: tuple[Rgb, ...] = ((86, 180, 233), (230, 120, 200), (240, 140, 60), (170, 140, 255))
 PAPER: Rgb = (24, 26, 30)
 INK: Rgb = (235, 237, 240)
+CAPTION_PX = 24
+LABEL_PX = 22
+LINE_PX = 4
+"""Sizes in a sheet that the page shows at half its size, so that it is sharp on dense screens."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,11 @@ def marked(picture: Pixels, marks: Sequence[Mark], scale: float = 1.0) -> Pixels
     return np.asarray(image)
 
 
-def tiled(tiles: Sequence[tuple[str, Pixels]], columns: int = 2, gap: int = 6) -> Pixels:
+def tiled(tiles: Sequence[tuple[str, Pixels]], columns: int = 2, gap: int = 8) -> Pixels:
     """Captioned pictures of one size in a grid, `columns` wide."""
     from PIL import Image, ImageDraw
 
-    bar = 20
+    bar = 2 * CAPTION_PX - 4
     h, w = tiles[0][1].shape[:2]
     columns = min(columns, len(tiles))
     rows = -(-len(tiles) // columns)
@@ -83,7 +88,7 @@ def tiled(tiles: Sequence[tuple[str, Pixels]], columns: int = 2, gap: int = 6) -
     for index, (caption, picture) in enumerate(tiles):
         x = index % columns * (w + gap)
         y = index // columns * (h + bar + gap)
-        pen.text((x + 4, y + 3), caption, fill=INK, font=_font(13))
+        pen.text((x + 6, y + 4), caption, fill=INK, font=_font(CAPTION_PX))
         sheet.paste(Image.fromarray(picture).resize((w, h)), (x, y + bar))
     return np.asarray(sheet)
 
@@ -95,7 +100,9 @@ def blank(width: int, height: int, text: str = "") -> Pixels:
     image = Image.new("RGB", (width, height), (36, 39, 45))
     if text:
         pen = ImageDraw.Draw(image)
-        pen.text((width / 2, height / 2), text, fill=(150, 155, 165), font=_font(13), anchor="mm")
+        pen.text(
+            (width / 2, height / 2), text, fill=(150, 155, 165), font=_font(CAPTION_PX), anchor="mm"
+        )
     return np.asarray(image)
 
 
@@ -114,27 +121,27 @@ def _draw_box(pen: Any, size: tuple[int, int], mark: Mark, scale: float) -> None
     y0, y1 = max(min(y0, size[1] - 1.0), 0.0), max(min(y1, size[1] - 1.0), 0.0)
     if mark.dashed:
         corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0)]
-        for (ax, ay), (bx, by) in zip(corners[:-1], corners[1:], strict=True):
+        for (ax, ay), (bx, by) in pairwise(corners):
             _dashes(pen, ax, ay, bx, by, mark.color)
     else:
-        pen.rectangle((x0, y0, x1, y1), outline=mark.color, width=2)
+        pen.rectangle((x0, y0, x1, y1), outline=mark.color, width=LINE_PX)
     if mark.label:
-        font = _font(11)
+        font = _font(LABEL_PX)
         left, top, right, bottom = pen.textbbox((0, 0), mark.label, font=font)
-        wide, tall = right - left + 6, bottom - top + 5
+        wide, tall = right - left + 10, bottom - top + 8
         tx = min(x0, size[0] - wide)
         ty = y0 - tall if y0 >= tall else min(y0 + 2, size[1] - tall)
         pen.rectangle((tx, ty, tx + wide, ty + tall), fill=mark.color)
-        pen.text((tx + 3 - left, ty + 2 - top), mark.label, fill=(10, 10, 10), font=font)
+        pen.text((tx + 5 - left, ty + 4 - top), mark.label, fill=(10, 10, 10), font=font)
 
 
 def _dashes(pen: Any, ax: float, ay: float, bx: float, by: float, color: Rgb) -> None:
     length = max(abs(bx - ax), abs(by - ay))
-    count = max(1, int(length // 7))
+    count = max(1, int(length // 14))
     for i in range(count):
         t0, t1 = i / count, (i + 0.55) / count
         ends = (ax + (bx - ax) * t0, ay + (by - ay) * t0, ax + (bx - ax) * t1, ay + (by - ay) * t1)
-        pen.line(ends, fill=color, width=2)
+        pen.line(ends, fill=color, width=LINE_PX)
 
 
 @lru_cache(maxsize=8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from envelope.condition import Condition
@@ -22,18 +23,19 @@ def add_commands(viewer: Viewer) -> None:
         command = viewer.server.gui.add_command(label, hotkey=key, modifier=modifier)
         command.on_trigger(run)
 
+    def post(run: Callable[[], None], on_error: Callable[[str], None] | None = None) -> Any:
+        return lambda _event: viewer.post(run, on_error)
+
     for number, kind in enumerate(KINDS, start=1):
-        bind(f"Show {kind}", str(number), lambda _, kind=kind: viewer.show_kind(kind))
-    bind("Start or pause the sweep", "space", lambda _: viewer.post(sweep.toggle, sweep.notice.say))
-    bind("Undo", "Z", lambda _: viewer.post(viewer.actions.undo), "cmd/ctrl")
+        bind(f"Show {kind}", str(number), post(partial(viewer.show_kind, kind)))
+    bind("Start, pause or resume the sweep", "space", post(sweep.toggle, sweep.notice.say))
+    bind("Undo", "Z", post(viewer.actions.undo), "cmd/ctrl")
     bind("Anchor view", "H", lambda event: viewer.fly_to_anchor(event.client))
-    bind("Sliders back to the anchor", "R", lambda _: viewer.post(lambda: viewer.go_to(Condition())))
-    bind("Victim's eye on or off", "V", lambda _: viewer.set_victims_eye(not viewer.victims_eye))
-    for axis, key, sign in (
-        ("yaw_deg", "L", 1), ("yaw_deg", "J", -1), ("pitch_deg", "I", 1), ("pitch_deg", "K", -1),
+    bind("Sliders back to the anchor", "R", post(partial(viewer.go_to, Condition())))
+    bind("Victim's eye on or off", "V", post(viewer.toggle_victims_eye))
+    for axis, key, step in (
+        ("yaw_deg", "L", ANGLE_STEP_DEG), ("yaw_deg", "J", -ANGLE_STEP_DEG),
+        ("pitch_deg", "I", ANGLE_STEP_DEG), ("pitch_deg", "K", -ANGLE_STEP_DEG),
     ):  # fmt: skip
-        words = axis.removesuffix("_deg") + (" +" if sign > 0 else " -")
-        bind(
-            f"{words}{ANGLE_STEP_DEG:g} degrees", key,
-            lambda _, axis=axis, sign=sign: viewer.nudge_axis(axis, sign * ANGLE_STEP_DEG),
-        )  # fmt: skip
+        words = f"{axis.removesuffix('_deg')} {step:+g} degrees"
+        bind(words, key, post(partial(viewer.nudge_axis, axis, step)))

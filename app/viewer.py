@@ -73,6 +73,7 @@ class Viewer:
         self.session = session
         self.desk = JobDesk()
         self.worker: Worker[Condition] = Worker(self._look, self.notify)
+        self._painter: Worker[None] = Worker(lambda _: self._show_view(), self.notify)
         self._refresher: Worker[None] = Worker(lambda _: self._refresh_scores(), self.notify)
         self.viewport = Viewport(
             server, session, display_budget, self._marker_clicked, self._capture_clicked
@@ -83,7 +84,7 @@ class Viewer:
         self._frame: NDArray[np.uint8] | None = None
         self.panels: Layout = build_layout(self)
         add_commands(self)
-        session.on_view = lambda: self._refresher.post(self._show_view)
+        session.on_view = lambda: self._painter.post_latest(None)
         session.on_rows = self.refresh_scores_soon
         server.on_client_connect(self._client_came)
         self.show_scene()
@@ -94,6 +95,7 @@ class Viewer:
         self.desk.cancel()
         self.session.close()
         self.worker.stop()
+        self._painter.stop()
         self._refresher.stop()
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
@@ -118,14 +120,12 @@ class Viewer:
         """Move one slider by a step, within its range."""
         limits = AXES[axis]
         now = float(getattr(self.session.condition, axis))
-        value = min(max(now + by, limits.low), limits.high)
-        self.slider_moved(axis, value)
-        self.panels.sweep.sliders[axis].value = value
+        self.slider_moved(axis, min(max(now + by, limits.low), limits.high))
+        self.panels.sweep.set_condition(self.session.condition)
 
-    @property
-    def victims_eye(self) -> bool:
-        """Whether the viewport shows our renderer's frame."""
-        return self._victims_eye
+    def toggle_victims_eye(self) -> None:
+        """Switch between the browser's splats and our renderer's frame."""
+        self.set_victims_eye(not self._victims_eye)
 
     def go_to(self, condition: Condition, client: Any = None) -> None:
         """Set all nine sliders to `condition`, score it, and fly `client` (if given) there."""
@@ -172,19 +172,25 @@ class Viewer:
         """Show or hide the capture cameras' frustums."""
         self.post(lambda: self.viewport.refresh_captures(show))
 
-    def show_scene(self) -> None:
-        """Draw another scene, placement and run everywhere; for after `Session.open`."""
-        self.viewport.kind = self.session.kinds()[-1]
+    def show_scene(self, keep_view: bool = False) -> None:
+        """Draw another scene, placement and run everywhere.
+
+        keep_view: leave the browsers' cameras where they are.
+        """
+        self.viewport.kind = best_kind(self.session.kinds())
         self.viewport.refresh_all()
         self._set_first_camera()
+        if not keep_view:
+            for client in self.server.get_clients().values():
+                self._fly(client, self.session.camera(FIRST_VIEW))
         self.panels.sweep.set_condition(self.session.condition)
         self.panels.scene.refresh()
         self.panels.runs.refresh()
         self.panels.victims.refresh()
         self.show_patch()
-        self.panels.renders.refresh(None)
+        self.panels.renders.refresh(self.session.view)
         self.viewport.refresh_view(None)
-        self._refresh_scores()
+        self.refresh_scores_soon()
 
     def show_patch(self) -> None:
         """Draw another patch or placement."""
@@ -193,7 +199,7 @@ class Viewer:
 
     def show_embedding(self) -> None:
         """Draw another embedding: splats, kinds, figures; and score the view anew."""
-        self.viewport.kind = self.session.kinds()[-1]
+        self.viewport.kind = best_kind(self.session.kinds())
         self._send_splats()
         self.show_patch()
         self.refresh_scores_soon()
@@ -207,6 +213,7 @@ class Viewer:
         """The worker's answer to moved sliders: have the newest view scored first."""
         self.session.look(condition)
         self.viewport.refresh_view(self._frame)
+        self.panels.envelope.refresh_map()
 
     def _refresh_scores(self) -> None:
         self.viewport.refresh_dome()
@@ -268,3 +275,8 @@ class Viewer:
     def _client_came(self, client: Any) -> None:
         if self._victims_eye:
             self._show_frame_to(client)
+
+
+def best_kind(kinds: Sequence[str]) -> str:
+    """The kind to show first: the adversarial one where there is one."""
+    return "adversarial" if "adversarial" in kinds else kinds[0]

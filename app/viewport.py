@@ -22,6 +22,7 @@ OUTLINE_COLOR = (255, 214, 10)
 TARGET_COLOR = (0, 200, 120)
 VIEW_COLOR = (255, 255, 255)
 CAPTURE_COLOR = (150, 150, 160)
+MARKER_SIZE = 0.032
 BOX_EDGES = [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if not i & bit]
 
 
@@ -61,8 +62,9 @@ class Viewport:
 
     def refresh_all(self) -> None:
         """Draw everything anew, for a scene that was just opened."""
-        self._scene.set_up_direction(tuple(float(x) for x in self._session.scene.up))
+        self._scene.set_up_direction(self._session.scene.up)
         self._scene.world_axes.visible = False
+        self._light_flatly()
         self.refresh_splats()
         self.refresh_outline()
         self.refresh_target()
@@ -72,7 +74,7 @@ class Viewport:
     def refresh_splats(self) -> None:
         """Send the display copy: what all kinds share once, and each kind's own part."""
         self._clear("splats")
-        parts = self._session.display_parts()
+        parts = self._session.patchwork.display_parts()
         shared = parts.pop("shared")
         own = max((len(part) for part in parts.values()), default=0)
         chosen = most_important(shared, max(self.display_budget - own, 0))
@@ -100,13 +102,12 @@ class Viewport:
     def refresh_outline(self) -> None:
         """The patch's edge on its surface, lifted a little towards the anchor."""
         self._clear("outline")
-        if self._session.placement is None:
+        placement = self._session.patchwork.placement
+        if placement is None:
             return
-        edge = self._session.placement.outline(steps=8)
+        edge = placement.outline(steps=8)
         towards = self._session.anchor_camera.center - edge
-        edge = edge + towards / np.linalg.norm(towards, axis=1, keepdims=True) * (
-            0.004 * self.unit
-        )
+        edge = edge + towards / np.linalg.norm(towards, axis=1, keepdims=True) * (0.004 * self.unit)
         segments = np.stack([edge, np.roll(edge, -1, axis=0)], axis=1)
         self._add_lines("outline", "/patch/outline", segments, OUTLINE_COLOR, 4.0)
 
@@ -134,14 +135,16 @@ class Viewport:
     def refresh_dome(self) -> None:
         """Markers at the swept cameras; only their colors are sent when the cells are the same."""
         session = self._session
-        cells = session.cells()
+        cells = session.readings.states()
         old = self.dome
         self.dome = build_dome(cells, session.anchor_camera, session.pivot, session.scene.up)
-        same = old is not None and old.conditions == self.dome.conditions
-        if same and self._dome_node is not None and np.allclose(
-            old.positions, self.dome.positions  # type: ignore[union-attr]
-        ):
-            self._dome_node.batched_colors = self.dome.colors
+        same = (
+            old is not None
+            and old.conditions == self.dome.conditions
+            and np.allclose(old.positions, self.dome.positions)
+        )
+        if same and self._dome_node is not None:
+            self._dome_node.batched_colors = linear_colors(self.dome.colors)
             return
         self._clear("dome")
         self._dome_node = None
@@ -151,11 +154,11 @@ class Viewport:
         vertices, faces = marker_mesh(camera.width / camera.height)
         self._dome_node = self._scene.add_batched_meshes_simple(
             "/dome",
-            vertices * np.float32(0.055 * self.unit),
+            vertices * np.float32(MARKER_SIZE * self.unit),
             faces,
             batched_wxyzs=self.dome.wxyzs,
             batched_positions=self.dome.positions,
-            batched_colors=self.dome.colors,
+            batched_colors=linear_colors(self.dome.colors),
             lod="off",
             flat_shading=True,
             side="double",
@@ -170,10 +173,19 @@ class Viewport:
         """The frustum of the sliders' camera, with what was last rendered in it."""
         self._clear("view")
         node = self._frustum(
-            "/view", self._session.camera(), VIEW_COLOR, 0.09, image=picture, line_width=2.5
+            "/view", self._session.camera(), VIEW_COLOR, 0.07, image=picture, line_width=2.5
         )
         node.visible = not self.victims_eye
         self._keep("view", node)
+
+    def _light_flatly(self) -> None:
+        """Light that leaves the markers' colors what the legend says, with a hint of shape."""
+        self._scene.configure_environment_map(None)
+        self._scene.configure_default_lights(False)
+        self._scene.add_light_ambient("/lights/ambient", intensity=2.7)
+        self._scene.add_light_directional(
+            "/lights/above", intensity=0.8, position=self._session.scene.up
+        )
 
     def _marker_clicked(self, event: Any) -> None:
         if event.instance_index is not None:
@@ -220,7 +232,7 @@ class Viewport:
             name,
             points=segments.astype(np.float32),
             colors=color,
-            line_width=px,
+            thickness=px,
             visible=not self.victims_eye,
         )
         self._keep(group, node)
@@ -231,6 +243,11 @@ class Viewport:
     def _clear(self, group: str) -> None:
         for node in self._nodes.pop(group, []):
             node.remove()
+
+
+def linear_colors(colors: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """(N, 3) sRGB colors as viser's batched meshes want them: it takes the bytes for linear."""
+    return np.rint((colors / 255.0) ** 2.2 * 255).astype(np.uint8)
 
 
 def fly(client: viser.ClientHandle, camera: Camera, distance: float) -> None:

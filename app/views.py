@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,8 @@ class ViewScores:
 
     pictures: render kind -> (H, W, 3) uint8. ground_truth, footprint: xyxy pixels of them.
     said: (victim, kind) -> Said. why_not: why the view is not observable.
-    seconds: from asking for the view to its last score.
+    seconds: from asking for the view to its newest part. error: why it could not be drawn.
+    complete: nothing more is to come. scored: whether anybody scores it (no patch, no scores).
     """
 
     condition: Condition
@@ -47,14 +48,13 @@ class ViewScores:
     extrapolated: bool = False
     said: dict[tuple[str, str], Said] = field(default_factory=dict)
     seconds: float = 0.0
+    error: str = ""
+    complete: bool = True
+    scored: bool = True
 
     def victims(self) -> tuple[str, ...]:
         """Names of the victims that answered, in the order of their answers."""
         return tuple(dict.fromkeys(victim for victim, _ in self.said))
-
-    def with_said(self, victim: str, kind: str, said: Said) -> ViewScores:
-        """A copy with one more answer."""
-        return replace(self, said={**self.said, (victim, kind): said})
 
 
 def describe_answer(answer: Answer, outcome: Outcome, criterion: Criterion) -> Said:

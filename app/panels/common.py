@@ -21,14 +21,14 @@ class Notice:
 
     def say(self, text: str) -> None:
         """Show `text`."""
-        self._field.value = text
+        put(self._field, text)
         self._field.visible = True
 
     def clear(self) -> None:
         """Hide the line."""
         if self._field.visible:
             self._field.visible = False
-            self._field.value = ""
+            put(self._field, "")
 
 
 class Fact:
@@ -42,8 +42,7 @@ class Fact:
 
     def set(self, value: str) -> None:
         """Show `value`."""
-        if self._field.value != value:
-            self._field.value = value
+        put(self._field, value)
 
     @property
     def visible(self) -> bool:
@@ -54,6 +53,20 @@ class Fact:
     def visible(self, visible: bool) -> None:
         if self._field.visible != visible:
             self._field.visible = visible
+
+
+def put(field: Any, value: Any) -> None:
+    """Assign an input's value, if it is another one."""
+    if field.value != value:
+        field.value = value
+
+
+def put_options(menu: Any, options: tuple[str, ...], value: str | None = None) -> None:
+    """Assign a menu's options, if they are others, and its value, if it is one of them."""
+    if tuple(menu.options) != options:
+        menu.options = options
+    if value in options:
+        put(menu, value)
 
 
 def by_people(handler: Callable[[Any], None]) -> Callable[[Any], None]:

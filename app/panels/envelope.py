@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.dome import STATE_COLOR, STATE_TEXT
-from app.panels.common import Fact, Notice, by_people
+from app.panels.common import Fact, Notice, by_people, put, put_options
+from app.panels.sweep import LABELS
+from app.readings import SHORT, measure_hint
 
 if TYPE_CHECKING:
     import viser
@@ -13,55 +15,62 @@ if TYPE_CHECKING:
     from app.viewer import Viewer
 
 NO_VICTIM = "(no victim)"
-MAP_ASPECT = 1.5
+NO_AXIS = "(no sweep yet)"
+MAP_ASPECT = 0.62
+CURVE_ASPECT = 0.7
+"""Height over width (viser's text says the opposite)."""
 PLOT_CONFIG = {"displayModeBar": False, "responsive": True}
 
 
 class EnvelopePanel:
-    """Menus for measure, victim and axes; two plots; one sentence of numbers."""
+    """Menus for measure and victim; heat map and curves; the numbers with counts and intervals."""
 
     def __init__(self, map_tab: Any, curve_tab: Any, gui: viser.GuiApi, viewer: Viewer) -> None:
         self._viewer = viewer
         self._session = viewer.session
+        self._readings = viewer.session.readings
         with map_tab:
-            figure = self._session.heat_map()
-            self._map = gui.add_plotly(figure, config=PLOT_CONFIG, aspect=MAP_ASPECT)
+            self._map = gui.add_plotly(self._heat_map(), config=PLOT_CONFIG, aspect=MAP_ASPECT)
             gui.add_html(_legend())
-            self._build_menus(gui)
+            self._measure = gui.add_dropdown(
+                "Measure", tuple(SHORT), initial_value=self._readings.word, hint=measure_hint()
+            )
+            self._victim = gui.add_dropdown("Victim", (NO_VICTIM,))
             self._summary = Fact(gui, "Measured", multiline=True)
             self.notice = Notice(gui)
         with curve_tab:
-            figure = self._session.curves()
-            self._curves = gui.add_plotly(figure, config=PLOT_CONFIG, aspect=MAP_ASPECT)
-            self._curve_text = Fact(gui, "Reading", multiline=True)
+            self._curves = gui.add_plotly(self._lines(""), config=PLOT_CONFIG, aspect=CURVE_ASPECT)
+            self._axis = gui.add_dropdown("Along", (NO_AXIS,))
+            Fact(gui, "Bars", "95 % intervals over conditions")
+        self._measure.on_update(by_people(self._chosen))
+        self._victim.on_update(by_people(self._chosen))
+        self._axis.on_update(by_people(lambda _: viewer.refresh_scores_soon()))
 
     def refresh(self) -> None:
         """Compute the envelope from the stored rows again and show it."""
-        session = self._session
-        self._victim.options = session.scored_victims() or (NO_VICTIM,)
-        if session.shown_victim in self._victim.options:
-            self._victim.value = session.shown_victim
-        self._measure.value = session.measure
-        self._map.figure = session.heat_map()
-        self._summary.set(session.summary_text())
-        self._curves.figure = session.curves()
-        self._curve_text.set(session.curve_text())
+        readings, plan = self._readings, self._readings.plan
+        put_options(self._victim, readings.victims() or (NO_VICTIM,), readings.shown_victim())
+        put(self._measure, readings.word)
+        axes = {LABELS[name]: name for name in plan.axes} if plan is not None else {}
+        put_options(self._axis, tuple(axes) or (NO_AXIS,))
+        self.refresh_map()
+        self._curves.figure = self._lines(axes.get(self._axis.value, ""))
+        self._summary.set(readings.summary())
 
-    def _build_menus(self, gui: viser.GuiApi) -> None:
-        session = self._session
-        self._measure = gui.add_dropdown(
-            "Measure", session.measures(), initial_value=session.measure,
-            hint="ASR: share of conditions where the attack works. gain: ASR minus the clean "
-            "render's. cASR: among conditions right on the gray patch",
-        )  # fmt: skip
-        self._victim = gui.add_dropdown("Victim", session.scored_victims() or (NO_VICTIM,))
-        self._measure.on_update(by_people(self._chosen))
-        self._victim.on_update(by_people(self._chosen))
+    def refresh_map(self) -> None:
+        """Show the heat map, with its ring at the sliders' view."""
+        self._map.figure = self._heat_map()
+
+    def _heat_map(self) -> Any:
+        return self._readings.heat_map(self._session.condition)
+
+    def _lines(self, axis: str) -> Any:
+        return self._readings.curves(axis, self._session.condition)
 
     def _chosen(self, _: Any) -> None:
-        self._session.measure = self._measure.value
+        self._readings.word = self._measure.value
         if self._victim.value != NO_VICTIM:
-            self._session.shown_victim = self._victim.value
+            self._readings.victim = self._victim.value
         self._viewer.refresh_scores_soon()
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.draw import Pixels, as_pixels, blank, fitted, on_checkers, tiled
-from app.panels.common import Fact, Notice, by_people
+from app.embedding import EmbedOrder
+from app.panels.common import Fact, Notice, by_people, put, put_options
 
 if TYPE_CHECKING:
     import viser
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 PREVIEW_PX = 290
 GALLERY_COLUMNS = 5
 FRAME = (255, 150, 0)
+NO_PATCH = "(no patches)"
 
 
 class PatchPanel:
@@ -39,24 +41,30 @@ class PatchPanel:
 
     def refresh(self) -> None:
         """Show the chosen patch, the placement and the embedding's figures."""
-        session = self._session
-        names = session.patch_names()
-        self._names.options = names or ("(no patches)",)
-        if session.patch is not None and session.patch.name in names:
-            self._names.value = session.patch.name
+        work = self._session.patchwork
+        names = work.gallery.names()
+        chosen = work.patch.name if work.patch is not None else None
+        put_options(self._names, names or (NO_PATCH,), chosen)
         if names:
-            self._gallery.image = gallery(session.patches(), session.patch)
-        self._where.set(session.placement_text())
-        self._fidelity.set(session.fidelity_text())
-        self._undo.disabled = not session.can_undo()
-        self._embed.disabled = session.placement is None and session.outside_pair is None
-        width = session.placement_width_fraction()
-        if width is not None:
-            self._width.value = round(min(max(width, 0.05), 1.5), 2)
+            self._gallery.image = gallery(work.gallery.patches(), work.patch)
+        self._pair_state.set(work.pair_text())
+        if work.placement is not None:
+            put(self._width, round(min(max(work.width_share() or 0.0, 0.05), 1.5), 2))
+            put(self._angle, round(work.placement.in_plane_deg))
+            put(self._center, tuple(round(float(x), 3) for x in work.placement.center))
+        self.refresh_text()
+
+    def refresh_text(self) -> None:
+        """Show the placement and the figures in words."""
+        work = self._session.patchwork
+        self._where.set(work.placement_text())
+        self._fidelity.set(work.fidelity_text() or "embed first")
+        self._undo.disabled = not work.can_undo
+        self._embed.disabled = not work.can_embed
 
     def show_embedding(self, fraction: float, text: str) -> None:
         """Progress of the running embedding."""
-        self._progress.value = 100.0 * fraction
+        put(self._progress, 100.0 * fraction)
         self._step.set(text)
 
     def show_preview(self, anchor: Any, wanted: Any) -> None:
@@ -90,7 +98,7 @@ class PatchPanel:
     def _build_gallery(self, gui: viser.GuiApi) -> None:
         viewer = self._viewer
         self._gallery = gui.add_image(blank(PREVIEW_PX, 60, "no patches yet"), format="png")
-        self._names = gui.add_dropdown("Patch", ("(no patches)",))
+        self._names = gui.add_dropdown("Patch", (NO_PATCH,))
         self._names.on_update(by_people(self._choose))
         upload = gui.add_upload_button("Upload a picture", mime_type="image/*")
         upload.on_upload(
@@ -116,11 +124,19 @@ class PatchPanel:
             lambda event: viewer.post(lambda: viewer.actions.nudge(event.target.value), self._say)
         )
         self._where = Fact(gui, "Placed", multiline=True)
+        anchor = gui.add_button(
+            "Anchor from my view", hint="Place the patch from where this browser looks now"
+        )
+        anchor.on_click(
+            lambda event: viewer.post(lambda: viewer.actions.anchor_here(event.client), self._say)
+        )
         with gui.add_folder("By numbers", expand_by_default=False):
-            center = gui.add_vector3("Center", (0.0, 0.0, 0.0), step=0.01)
+            self._center = gui.add_vector3("Center", (0.0, 0.0, 0.0), step=0.001)
             button = gui.add_button("Place there")
             button.on_click(
-                lambda _: viewer.post(lambda: viewer.actions.place_by_numbers(center.value), self._say)
+                lambda _: viewer.post(
+                    lambda: viewer.actions.place_by_numbers(self._center.value), self._say
+                )
             )
 
     def _build_embed(self, gui: viser.GuiApi) -> None:
@@ -129,6 +145,9 @@ class PatchPanel:
         viewer = self._viewer
         self._iterations = gui.add_dropdown("Iterations", ("300 (full)", "120 (preview)"))
         self._variant = gui.add_dropdown("Variant", ("inspector", "paper"))
+        self._controls = gui.add_checkbox(
+            "more controls", False, hint="Also a noise patch and the patch with shuffled pixels"
+        )
         self._embed = gui.add_button("Embed", color="blue")
         self._embed.on_click(lambda _: self._start())
         self._stop = gui.add_button("Stop and keep", color="orange", visible=False)
@@ -138,7 +157,10 @@ class PatchPanel:
         self._preview = gui.add_image(blank(8, 8), visible=False)
         self._loss = gui.add_uplot(
             (np.array([0.0, 1.0]), np.array([0.0, 0.0])),
-            (uplot.Series(label="iteration"), uplot.Series(label="loss", stroke="#0072b2", width=2)),
+            (
+                uplot.Series(label="iteration"),
+                uplot.Series(label="loss", stroke="#0072b2", width=2),
+            ),
             scales={"x": uplot.Scale(time=False), "y": uplot.Scale(auto=True)},
             aspect=2.0,
             visible=False,
@@ -148,7 +170,7 @@ class PatchPanel:
         self._undo.on_click(lambda _: viewer.post(viewer.actions.undo, self._say))
 
     def _build_pair(self, gui: viser.GuiApi) -> None:
-        session, viewer = self._session, self._viewer
+        viewer = self._viewer
         self._pair_state = Fact(gui, "Pair")
         for label, part in (("Attacked picture", "image"), ("Mask", "mask")):
             upload = gui.add_upload_button(f"Upload: {label.lower()}", mime_type="image/*")
@@ -158,18 +180,17 @@ class PatchPanel:
                 viewer.post(lambda: self._pair_part(part, content), self._say)
 
             upload.on_upload(received)
-        button = gui.add_button("Use this pair at the current view")
+        button = gui.add_button("Use this pair at the sliders' view")
         button.on_click(lambda _: viewer.post(self._use_pair, self._say))
-        del session
 
     def _pair_part(self, part: str, content: bytes) -> None:
         self.notice.clear()
-        self._session.take_pair_part(part, content)
-        self._pair_state.set(self._session.pair_text())
+        self._session.patchwork.take_pair_part(part, content)
+        self._pair_state.set(self._session.patchwork.pair_text())
 
     def _use_pair(self) -> None:
         self.notice.clear()
-        self._session.use_pair()
+        self._session.patchwork.use_pair(self._session.camera())
         self._viewer.show_patch()
 
     def _choose(self, event: Any) -> None:
@@ -178,13 +199,17 @@ class PatchPanel:
 
     def _uploaded(self, name: str, content: bytes) -> None:
         self.notice.clear()
-        self._session.add_patch(name, content)
+        self._session.patchwork.add(name, content)
         self._viewer.show_patch()
 
     def _start(self) -> None:
         self.notice.clear()
-        iterations = int(str(self._iterations.value).split()[0])
-        self._viewer.actions.embed(iterations, str(self._variant.value), self._say)
+        order = EmbedOrder(
+            int(str(self._iterations.value).split()[0]),
+            str(self._variant.value),
+            bool(self._controls.value),
+        )
+        self._viewer.actions.embed(order, self._say)
 
     def _say(self, text: str) -> None:
         self.notice.say(text)

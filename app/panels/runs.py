@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.panels.common import Fact, Notice, by_people
+from app.export import FORMS, describe_run, export
+from app.panels.common import Fact, Notice, by_people, put_options
+from scene.errors import InputError
 
 if TYPE_CHECKING:
     import viser
@@ -22,7 +24,7 @@ class RunsPanel:
         self._viewer = viewer
         self._session = viewer.session
         self._folders: dict[str, Path] = {}
-        self._current = Fact(gui, "Open run", multiline=True)
+        self._current = Fact(gui, "Open run")
         self._list = gui.add_dropdown("Runs", (NO_RUNS,))
         self._list.on_update(by_people(lambda _: self._describe()))
         self._about = Fact(gui, "About", multiline=True)
@@ -31,12 +33,10 @@ class RunsPanel:
         again = gui.add_button("Look again")
         again.on_click(lambda _: viewer.post(self.refresh, self._say))
         with gui.add_folder("Export the open run"):
-            form = gui.add_dropdown("As", ("HTML report", "CSV rows"))
+            form = gui.add_dropdown("As", tuple(FORMS))
             save = gui.add_button("Download")
             save.on_click(
-                lambda event: viewer.post(
-                    lambda: self._export(form.value, event.client), self._say
-                )
+                lambda event: viewer.post(lambda: self._export(form.value, event.client), self._say)
             )
         self.notice = Notice(gui)
         self.refresh()
@@ -44,13 +44,15 @@ class RunsPanel:
     def refresh(self) -> None:
         """Read the folder of runs again."""
         self._folders = {path.name: path for path in self._session.run_folders()}
-        self._list.options = tuple(self._folders) or (NO_RUNS,)
-        self._current.set(self._session.run_text())
+        scoring = self._session.scoring
+        current = None if scoring is None else scoring.run.name
+        put_options(self._list, tuple(self._folders) or (NO_RUNS,), current)
+        self._current.set("none: embed a patch first" if scoring is None else str(current))
         self._describe()
 
     def _describe(self) -> None:
         folder = self._folders.get(self._list.value)
-        self._about.set(self._session.describe_run(folder) if folder else "")
+        self._about.set(describe_run(folder) if folder else "")
 
     def _open(self) -> None:
         self.notice.clear()
@@ -62,7 +64,10 @@ class RunsPanel:
 
     def _export(self, form: str, client: Any) -> None:
         self.notice.clear()
-        name, content = self._session.export(form)
+        scoring = self._session.scoring
+        if scoring is None:
+            raise InputError("there is no run to export yet; embed a patch first")
+        name, content = export(scoring.run, form)
         client.send_file_download(name, content)
 
     def _say(self, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.panels.common import Fact, Notice, by_people, thousands
+from app.panels.common import Fact, Notice, by_people, put, put_options, thousands
 
 if TYPE_CHECKING:
     import viser
@@ -35,6 +35,8 @@ class ScenePanel:
             self._build_look(gui)
         with gui.add_folder("Cameras", expand_by_default=False):
             self._build_cameras(gui)
+        with gui.add_folder("Target", expand_by_default=False):
+            self._build_target(gui)
         with gui.add_folder("Open", expand_by_default=False):
             self._build_open(gui)
         self.notice = Notice(gui)
@@ -59,17 +61,16 @@ class ScenePanel:
         shown, total = self._viewer.viewport.shown, self._viewer.viewport.total
         text = f"draws {thousands(shown)} of {thousands(total)}"
         self._budget_fact.set(text + (" (largest first)" if shown < total else ""))
-        self._kinds.options = self._session.kinds()
-        self._kinds.value = self._viewer.viewport.kind
+        put_options(self._kinds, self._session.kinds(), self._viewer.viewport.kind)
+        put(self._target_label, self._session.label)
 
     def set_mode(self, victims_eye: bool) -> None:
         """Show the viewport's mode in the menu."""
-        self._mode.value = VICTIMS_EYE if victims_eye else EXPLORE
+        put(self._mode, VICTIMS_EYE if victims_eye else EXPLORE)
 
     def set_kind(self, kind: str) -> None:
         """Show which render kind the viewport draws."""
-        if kind in self._kinds.options:
-            self._kinds.value = kind
+        put_options(self._kinds, self._session.kinds(), kind)
 
     def _build_look(self, gui: viser.GuiApi) -> None:
         viewer = self._viewer
@@ -106,6 +107,22 @@ class ScenePanel:
         up = gui.add_dropdown("Up axis", (AS_FOUND, *UP_AXES))
         up.on_update(by_people(self._set_up))
 
+    def _build_target(self, gui: viser.GuiApi) -> None:
+        viewer = self._viewer
+        self._target_label = gui.add_text("Class", self._session.label)
+        self._target_label.on_update(
+            by_people(lambda event: viewer.actions.set_label(event.target.value, self.notice.say))
+        )
+        self._draw = gui.add_button(
+            "Draw its box", hint="Then drag a rectangle around the object in the viewport"
+        )
+        self._draw.on_click(lambda _: viewer.actions.toggle_target_box())
+
+    def set_drawing(self, waiting: bool) -> None:
+        """Show whether the next drag on the scene draws the target's box."""
+        self._draw.label = "Drag a box now… (cancel)" if waiting else "Draw its box"
+        self._draw.color = "orange" if waiting else None
+
     def _build_open(self, gui: viser.GuiApi) -> None:
         viewer = self._viewer
         path = gui.add_text("File", "", hint="A splat file (.ply) or a run folder on this machine")
@@ -115,7 +132,9 @@ class ScenePanel:
         self._recent.on_update(by_people(self._open_recent))
         upload = gui.add_upload_button("Upload a splat file", mime_type=".ply")
         upload.on_upload(
-            lambda event: viewer.actions.open_upload(event.target.value.name, event.target.value.content)
+            lambda event: viewer.actions.open_upload(
+                event.target.value.name, event.target.value.content
+            )
         )
 
     def _open(self, path: Path) -> None:
@@ -125,7 +144,7 @@ class ScenePanel:
     def remember(self, path: str) -> None:
         """Add a path that opened well to the menu of recent ones."""
         self._recent_paths = [path, *(p for p in self._recent_paths if p != path)][:8]
-        self._recent.options = tuple(self._recent_paths)
+        put_options(self._recent, tuple(self._recent_paths), path)
 
     def _open_recent(self, event: Any) -> None:
         if event.target.value != NO_RECENT:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.panels.common import Fact, Notice, by_people
+from app.panels.common import Fact, Notice, by_people, put
+from app.scoring import SweepChoice
 from envelope.condition import AXES, Axis, Condition
+from scene.errors import InputError
 
 if TYPE_CHECKING:
     import viser
@@ -24,12 +26,15 @@ LABELS = {
     "shift_y": "shift y",
 }
 NO_AXIS = "none"
+ALL_AXES = "all nine, one at a time"
+ALWAYS = ("clean", "gray", "adversarial")
 PRESETS: dict[str, tuple[str, int, str, int]] = {
     "dome: azimuth x radius": ("azimuth_deg", 9, "radius", 7),
     "dome: azimuth x elevation": ("azimuth_deg", 9, "elevation_deg", 7),
     "aim: yaw x pitch": ("yaw_deg", 7, "pitch_deg", 7),
     "lens: focal x roll": ("focal", 7, "roll_deg", 7),
     "distance only": ("radius", 9, NO_AXIS, 1),
+    ALL_AXES: (ALL_AXES, 1, NO_AXIS, 1),
 }
 
 
@@ -51,38 +56,61 @@ class SweepPanel:
         """Move all nine sliders to `condition`."""
         for name, slider in self.sliders.items():
             axis = AXES[name]
-            slider.value = min(max(getattr(condition, name), axis.low), axis.high)
+            put(slider, min(max(getattr(condition, name), axis.low), axis.high))
 
     def refresh(self) -> None:
         """Show the plan's size, the service's state and the progress."""
-        status = self._session.sweep_status()
-        self._progress.value = 100.0 * status.done / max(status.total, 1)
-        self._state.set(status.text)
+        scoring = self._session.scoring
+        if scoring is None:
+            self._state.set("no patch embedded yet")
+            self._estimate.set("")
+            put(self._progress, 0.0)
+            self._start.disabled = True
+            return
+        status = scoring.status()
+        self._start.disabled = False
         self._start.label = {"idle": "Start", "running": "Pause", "paused": "Resume"}[status.state]
+        self._start.icon = _icon("PLAYER_PAUSE" if status.state == "running" else "PLAYER_PLAY")
         self._stop.disabled = status.state == "idle"
-        self._estimate.set(self._session.sweep_estimate(self.choice()))
-
-    def choice(self) -> dict[str, Any]:
-        """What the inputs say: axes with their counts, variants, kinds."""
-        axes = {}
-        for menu, count in ((self._x, self._x_count), (self._y, self._y_count)):
-            if menu.value != NO_AXIS:
-                axes[_axis_of(menu.value)] = int(count.value)
-        kinds = ("clean", "gray", "adversarial")
-        extra = tuple(kind for kind, box in self._kinds.items() if box.value)
-        return {"axes": axes, "variants": int(self._variants.value), "kinds": kinds + extra}
+        put(self._progress, 100.0 * status.done / max(status.total, 1))
+        self._state.set(status.text)
+        self._show_estimate()
 
     def toggle(self) -> None:
-        """Start, pause or resume, whichever comes next; on the worker."""
-        status = self._session.sweep_status()
+        """Start, pause or resume, whichever comes next. Raises InputError."""
         self.notice.clear()
-        if status.state == "running":
-            self._session.pause_sweep()
-        elif status.state == "paused":
-            self._session.resume_sweep()
+        scoring = self._session.scoring
+        if scoring is None:
+            raise InputError("there is nothing to sweep yet; embed a patch in the Patch tab first")
+        state = scoring.status().state
+        if state == "running":
+            scoring.service.pause()
+        elif state == "paused":
+            scoring.service.resume()
         else:
-            self._session.start_sweep(**self.choice())
+            scoring.start(self._choice().plan(self._session.condition))
         self._viewer.refresh_scores_soon()
+
+    def _choice(self) -> SweepChoice:
+        """What the inputs say."""
+        axes = {}
+        for menu, count in ((self._x, self._x_count), (self._y, self._y_count)):
+            if menu.value not in (NO_AXIS, ALL_AXES):
+                axes[_axis_of(menu.value)] = int(count.value)
+        scoring = self._session.scoring
+        there = scoring.stage.kinds if scoring is not None else ()
+        extra = [kind for kind, box in self._kinds.items() if box.value]
+        kinds = tuple(kind for kind in (*ALWAYS, *extra) if kind in there)
+        return SweepChoice(axes, int(self._variants.value), kinds, self._x.value == ALL_AXES)
+
+    def _show_estimate(self) -> None:
+        scoring = self._session.scoring
+        if scoring is not None:
+            self._estimate.set(scoring.estimate(self._choice().plan(self._session.condition)))
+
+    def _changed(self, _: Any) -> None:
+        self.notice.clear()
+        self._viewer.post(self._show_estimate, self._say)
 
     def _slider(self, gui: viser.GuiApi, axis: Axis) -> Any:
         step = 0.5 if axis.unit == "deg" else 0.01
@@ -103,7 +131,9 @@ class SweepPanel:
         viewer = self._viewer
         preset = gui.add_dropdown("Preset", tuple(PRESETS))
         names = tuple(LABELS.values())
-        self._x = gui.add_dropdown("Axis 1", names, initial_value=LABELS["azimuth_deg"])
+        self._x = gui.add_dropdown(
+            "Axis 1", (*names, ALL_AXES), initial_value=LABELS["azimuth_deg"]
+        )
         self._x_count = gui.add_number("values", 9, min=1, max=41, step=1)
         self._y = gui.add_dropdown("Axis 2", (NO_AXIS, *names), initial_value=LABELS["radius"])
         self._y_count = gui.add_number("values", 7, min=1, max=41, step=1)
@@ -112,9 +142,9 @@ class SweepPanel:
             hint="1 exact view and the rest with small camera noise, the same for all kinds",
         )  # fmt: skip
         self._kinds = {
-            "overlay": gui.add_checkbox("overlay baseline", True),
-            "noise": gui.add_checkbox("noise patch", False),
-            "shuffled": gui.add_checkbox("shuffled patch", False),
+            "overlay": gui.add_checkbox("overlay", True),
+            "noise": gui.add_checkbox("noise", False),
+            "shuffled": gui.add_checkbox("shuffled", False),
         }
         self._estimate = Fact(gui, "Estimate", multiline=True)
         self._start = gui.add_button("Start", color="blue", icon=_icon("PLAYER_PLAY"))
@@ -122,31 +152,28 @@ class SweepPanel:
         self._progress = gui.add_progress_bar(0.0)
         self._state = Fact(gui, "State")
         preset.on_update(by_people(lambda event: self._use_preset(event.target.value)))
-        for field in (self._x, self._x_count, self._y, self._y_count, self._variants):
-            field.on_update(by_people(lambda _: viewer.post(self.refresh, self._say)))
-        for box in self._kinds.values():
-            box.on_update(by_people(lambda _: viewer.post(self.refresh, self._say)))
+        fields: tuple[Any, ...] = (self._x, self._x_count, self._y, self._y_count, self._variants)
+        for field in (*fields, *self._kinds.values()):
+            field.on_update(by_people(self._changed))
         self._start.on_click(lambda _: viewer.post(self.toggle, self._say))
         self._stop.on_click(lambda _: viewer.post(self._stop_sweep, self._say))
 
     def _use_preset(self, name: str) -> None:
         x, nx, y, ny = PRESETS[name]
-        self._x.value, self._x_count.value = LABELS[x], nx
-        self._y.value = LABELS.get(y, NO_AXIS)
-        self._y_count.value = ny
-        self._viewer.post(self.refresh, self._say)
+        put(self._x, LABELS.get(x, x))
+        put(self._y, LABELS.get(y, y))
+        put(self._x_count, nx)
+        put(self._y_count, ny)
+        self._changed(None)
 
     def _stop_sweep(self) -> None:
-        self._session.stop_sweep()
+        self.notice.clear()
+        if self._session.scoring is not None:
+            self._session.scoring.service.stop()
         self._viewer.refresh_scores_soon()
 
     def _say(self, text: str) -> None:
         self.notice.say(text)
-
-
-def axis_label(name: str) -> str:
-    """`azimuth_deg` as the page says it."""
-    return LABELS[name]
 
 
 def _axis_of(label: str) -> str:

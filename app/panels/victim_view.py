@@ -36,29 +36,33 @@ class VictimViewPanel:
         self._image = gui.add_image(_waiting(session), format="jpeg", jpeg_quality=88)
         gui.add_html(_legend())
         self._where = Fact(gui, "View", multiline=True)
-        self._answers = gui.add_text("Answers", "", multiline=True, disabled=True)
+        self._answers = Fact(gui, "Answers", multiline=True)
         self.notice = Notice(gui)
 
     def refresh(self, scores: ViewScores | None) -> None:
         """Show `scores` (or that none are there yet)."""
         if scores is None:
             self._image.image = _waiting(self._session)
-            self._answers.value = ""
+            self._answers.set("")
             return
         self._where.set(describe_view(scores))
-        self._image.image = contact_sheet(scores, self._session.victim_names())
-        self._answers.value = answers_text(scores)
+        self._image.image = contact_sheet(scores, self._session.readings.victims())
+        self._answers.set(answers_text(scores))
 
 
 def describe_view(scores: ViewScores) -> str:
     """One line on what can be said of the view: observability, distance to the photos, time."""
+    if scores.error:
+        return f"could not be drawn: {scores.error}"
+    if not scores.scored:
+        return "not scored: embed a patch first"
     parts = ["observable" if scores.observable else f"not observable: {scores.why_not}"]
     if scores.patch_hidden:
         parts.append("patch hidden")
     if scores.extrapolated:
         parts.append("extrapolated (far from every photo)")
     if scores.seconds:
-        parts.append(f"scored in {scores.seconds:.2f} s")
+        parts.append(f"{'scored' if scores.complete else 'drawn'} in {scores.seconds:.2f} s")
     return ", ".join(parts)
 
 
@@ -75,7 +79,8 @@ def contact_sheet(scores: ViewScores, victims: tuple[str, ...]) -> Pixels:
         picture = scores.pictures.get(kind)
         if picture is None:
             size = (TILE_WIDTH, round(height * factor))
-            tiles.append((kind, blank(*size, "not scored yet")))
+            words = "not drawn yet" if scores.scored else "no patch embedded yet"
+            tiles.append((kind, blank(*size, words)))
         else:
             marks = _marks(scores, kind, victims)
             tiles.append((_caption(scores, kind), marked(as_pixels(picture), marks, factor)))
@@ -130,7 +135,7 @@ def _legend() -> str:
     def key(color: tuple[int, int, int], text: str, edge: str = "solid") -> str:
         return (
             f'<span style="white-space:nowrap;margin-right:10px"><span style="display:inline-block;'
-            f"width:11px;height:9px;border:2px {edge} rgb{color};margin-right:4px\"></span>"
+            f'width:11px;height:9px;border:2px {edge} rgb{color};margin-right:4px"></span>'
             f"{text}</span>"
         )
 

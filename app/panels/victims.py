@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.panels.common import Fact, Notice, by_people
-from envelope.outcome import CONFIDENCE_FLOOR
+from app.panels.common import Fact, Notice, by_people, put
+from envelope.outcome import CONFIDENCE_FLOOR, GAMMA_CLOSED_SET, TAU
 
 if TYPE_CHECKING:
     import viser
@@ -45,7 +45,7 @@ class VictimsPanel:
             button.label = f"Leave out {row.name}" if row.chosen else f"Score {row.name}"
             button.disabled = row.loading or not row.available
             button.color = "gray" if row.chosen else "blue"
-        self._label.value = self._session.label
+        put(self._label, self._session.label)
 
     def _add_row(self, name: str) -> None:
         with self._list:
@@ -57,29 +57,37 @@ class VictimsPanel:
     def _toggle(self, name: str) -> None:
         self.notice.clear()
         victims = self._session.victims
-        if victims.is_chosen(name):
+        if name in victims.chosen:
             victims.leave_out(name)
             self._viewer.actions.victims_changed()
         else:
             self._viewer.actions.load_victim(name, self.notice.say)
 
     def _build_thresholds(self, gui: viser.GuiApi) -> None:
-        criterion = self._session.criterion
         hint = "Stored answers are read again; nothing is scored again"
+        self._own = gui.add_checkbox(
+            "own gamma", True, hint="Each victim's own, conventional confidence threshold"
+        )
         self._gamma = gui.add_slider(
-            "gamma", min=CONFIDENCE_FLOOR, max=1.0, step=0.01, initial_value=criterion.gamma,
+            "gamma", min=CONFIDENCE_FLOOR, max=1.0, step=0.01, initial_value=GAMMA_CLOSED_SET,
+            disabled=True,
             hint=f"Least confidence of a detector's box. {hint}",
         )  # fmt: skip
         self._tau = gui.add_slider(
-            "tau", min=0.05, max=0.95, step=0.05, initial_value=criterion.tau,
+            "tau", min=0.05, max=0.95, step=0.05, initial_value=TAU,
             hint=f"Least overlap (IoU) with the true box. {hint}",
         )  # fmt: skip
-        for slider in (self._gamma, self._tau):
-            slider.on_update(by_people(lambda _: self._viewer.actions.thresholds_moved()))
+        for field in (self._own, self._gamma, self._tau):
+            field.on_update(by_people(lambda _: self._moved()))
 
-    def thresholds(self) -> tuple[float, float]:
-        """(gamma, tau) as the sliders stand."""
-        return float(self._gamma.value), float(self._tau.value)
+    def _moved(self) -> None:
+        self._gamma.disabled = bool(self._own.value)
+        self._viewer.actions.thresholds_moved()
+
+    def thresholds(self) -> tuple[float | None, float]:
+        """(gamma or None for each victim's own, tau) as the sliders stand."""
+        gamma = None if self._own.value else float(self._gamma.value)
+        return gamma, float(self._tau.value)
 
     def _build_onnx(self, gui: viser.GuiApi) -> None:
         path = gui.add_text("File", "", hint="An .onnx file on this machine")
@@ -97,5 +105,5 @@ class VictimsPanel:
         button.on_click(add)
 
     def _set_label(self, event: Any) -> None:
-        text = str(event.target.value)
-        self._viewer.post(lambda: self._viewer.actions.set_label(text), self.notice.say)
+        self.notice.clear()
+        self._viewer.actions.set_label(str(event.target.value), self.notice.say)

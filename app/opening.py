@@ -1,0 +1,109 @@
+"""From what a person names to what a session starts on: a scene, or a run with its scene."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scene.errors import InputError
+from scene.scene import Scene, load_scene
+
+if TYPE_CHECKING:
+    from envelope.run import Run
+
+ASSETS = Path(__file__).resolve().parents[1] / "assets"
+DEMO_RUN = ASSETS / "demo-run"
+DEMO_SCENE = ASSETS / "demo" / "street.compressed.ply"
+RUNS = Path("runs")
+"""Where new runs are made: under the folder that the viewer was started in."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """What was opened. path: the splat file. run: None for a bare scene."""
+
+    scene: Scene
+    path: Path
+    run: Run | None = None
+
+
+def open_scene_or_run(path: Path | str | None, runs: Path = RUNS) -> Opened:
+    """Open a splat file, a run folder, or (None) the embedded demo. Raises InputError."""
+    from envelope.run import is_run, open_run
+
+    if path is None:
+        return _open_demo(runs)
+    path = Path(path)
+    if path.is_dir():
+        if not is_run(path):
+            raise InputError(f"{path}: wanted a splat file or a run folder, found another folder")
+        run = open_run(path)
+        return Opened(run.scene, run.scene_path, run)
+    return Opened(load_scene(path), path)
+
+
+def list_runs(runs: Path = RUNS) -> list[Path]:
+    """Run folders, newest first."""
+    from envelope.run import RUN_FILE
+
+    if not runs.is_dir():
+        return []
+    found = [folder for folder in runs.iterdir() if (folder / RUN_FILE).is_file()]
+    return sorted(found, key=lambda folder: (folder / RUN_FILE).stat().st_mtime, reverse=True)
+
+
+def new_run_folder(name: str, runs: Path = RUNS) -> Path:
+    """A folder under `runs` that does not exist yet: `name`, or `name-2` and so on."""
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "run"
+    folder, number = runs / plain, 1
+    while folder.exists():
+        number += 1
+        folder = runs / f"{plain}-{number}"
+    return folder
+
+
+def upload_path(name: str, runs: Path = RUNS) -> Path:
+    """Where an uploaded splat file is kept, so that its runs can be opened again."""
+    suffix = ".compressed.ply" if name.endswith(".compressed.ply") else Path(name).suffix
+    folder = new_run_folder(Path(name).name.removesuffix(suffix), runs / "uploads")
+    folder.mkdir(parents=True)
+    return folder / (Path(name).name or f"scene{suffix}")
+
+
+def _open_demo(runs: Path) -> Opened:
+    if not DEMO_SCENE.is_file():
+        raise InputError(
+            f"the embedded demo scene {DEMO_SCENE} is missing; make it with `advscene make-demo` "
+            "or name a splat file"
+        )
+    if not (DEMO_RUN / "run.toml").is_file():
+        return Opened(load_scene(DEMO_SCENE), DEMO_SCENE)
+    run = _own_demo_run(runs)
+    return Opened(run.scene, run.scene_path, run)
+
+
+def _own_demo_run(runs: Path) -> Run:
+    """A copy of the shipped run to go on with: what ships must not change.
+
+    The copy of an earlier start is taken up again, unless it belongs to another demo scene.
+    """
+    from envelope.run import open_run
+
+    folder = runs / "demo"
+    if (folder / "run.toml").is_file():
+        run = open_run(folder, scene_path=DEMO_SCENE)
+        try:
+            assert run.scene is not None
+            return run
+        except InputError:
+            run.close()
+            folder = new_run_folder("demo", runs)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(DEMO_RUN, folder, dirs_exist_ok=True)
+    run = open_run(folder, scene_path=DEMO_SCENE)
+    run.about["scene"]["path"] = os.path.relpath(DEMO_SCENE, folder.resolve())
+    run.update(run.settings)
+    return run

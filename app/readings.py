@@ -1,0 +1,190 @@
+"""What stored scores say of the victim and by the measure that the page has chosen.
+
+Rows are judged again whenever something changed; outcomes and rates are never stored.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from app.dome import STATE_COLOR, CellState
+from envelope.cells import MEASURES, Measure, ScoreTable
+from envelope.condition import Condition
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from app.scoring import Scoring
+    from envelope.sweep import SweepPlan
+
+SHORT: dict[str, Measure] = {
+    "ASR": "asr",
+    "gain": "gain",
+    "cASR": "casr",
+    "confidence": "confidence",
+    "omission": "omission",
+    "substitution": "substitution",
+    "displacement": "displacement",
+}
+"""The page's word -> measure."""
+ENVELOPE_RATE = 0.5
+"""A condition belongs to the envelope from this rate on (method.md section 6)."""
+ATTACKED = "adversarial"
+INK = "#444444"
+LIKE_THE_DOME = [
+    [0.0, f"rgb{STATE_COLOR['holds']}"],
+    [0.5, "rgb(240,238,234)"],
+    [1.0, f"rgb{STATE_COLOR['works']}"],
+]
+"""Color scale of success rates: the ends are the dome's two colors."""
+
+
+class Readings:
+    """Chosen victim and measure, and what the rows say by them. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self.word = "ASR"
+        self.victim = ""
+        self._lock = threading.Lock()
+        self._scoring: Scoring | None = None
+        self._cached: tuple[Any, ScoreTable] | None = None
+
+    @property
+    def measure(self) -> Measure:
+        """The chosen measure."""
+        return SHORT[self.word]
+
+    @property
+    def plan(self) -> SweepPlan | None:
+        """The sweep whose cells are shown."""
+        return None if self._scoring is None else self._scoring.plan
+
+    def attach(self, scoring: Scoring | None) -> None:
+        """Read another run's rows from now on."""
+        with self._lock:
+            self._scoring, self._cached = scoring, None
+
+    def forget(self) -> None:
+        """Judge everything again: the run's thresholds changed."""
+        with self._lock:
+            self._cached = None
+
+    def victims(self) -> tuple[str, ...]:
+        """Victims with stored scores, then those that are being scored."""
+        table, scoring = self.table(), self._scoring
+        if table is None or scoring is None:
+            return ()
+        return tuple(dict.fromkeys([*scoring.service.progress().victims, *table.victims]))
+
+    def shown_victim(self) -> str:
+        """The chosen victim, or the first one while nobody chose."""
+        names = self.victims()
+        return self.victim if self.victim in names else names[0] if names else ""
+
+    def table(self) -> ScoreTable | None:
+        """The judged rows of the plan's cells; None without a run or a plan."""
+        scoring = self._scoring
+        if scoring is None or scoring.plan is None:
+            return None
+        with self._lock:
+            stamp = (scoring.plan, tuple(scoring.store.counts().values()))
+            if self._cached is None or self._cached[0] != stamp:
+                views = scoring.store.views(scoring.stage.geometry)
+                table = ScoreTable(
+                    scoring.store.rows(views), views, scoring.run.criterion,
+                    scoring.plan.cells(), scoring.plan.variants,
+                )  # fmt: skip
+                self._cached = (stamp, table)
+            return self._cached[1]
+
+    def states(self) -> list[tuple[Condition, CellState]]:
+        """Every cell of the plan and how the shown victim did there, for the dome."""
+        table, plan, victim = self.table(), self.plan, self.shown_victim()
+        if table is None or plan is None:
+            return []
+        return [(c, _state(table, c, victim)) for c in plan.cells()]
+
+    def heat_map(self, now: Condition) -> go.Figure:
+        """The measure over the plan's axes, with a ring where the sliders stand."""
+        import plotly.graph_objects as go
+
+        from envelope.figures import heat_map
+
+        table, plan, victim = self.table(), self.plan, self.shown_victim()
+        if table is None or plan is None or not victim:
+            return _empty("No sweep yet: choose axes in the Sweep tab and press Start")
+        ring = now if _in_plane(plan, now) else None
+        figure = heat_map(table, plan, victim, self.measure, ATTACKED, ring, INK)
+        if self.measure not in ("gain", "confidence"):
+            figure.update_traces(colorscale=LIKE_THE_DOME, selector={"type": "heatmap"})
+        figure.update_layout(dragmode=False)
+        assert isinstance(figure, go.Figure)
+        return figure
+
+    def curves(self, axis: str, now: Condition) -> go.Figure:
+        """The measure along one axis, a line for each render kind."""
+        from envelope.figures import curves
+
+        table, plan, victim = self.table(), self.plan, self.shown_victim()
+        if table is None or plan is None or not victim or axis not in plan.axes:
+            return _empty("No sweep along this axis yet")
+        kinds = [k for k in (ATTACKED, "gray", "clean", "overlay") if k in table.kinds(victim)]
+        if self.measure not in ("asr", "confidence"):
+            kinds = [ATTACKED]
+        ring = now if _in_plane(plan, now) else None
+        return curves(table, plan, victim, self.measure, kinds, axis, ring, INK)
+
+    def summary(self) -> str:
+        """Counts and rates over all observable cells of the plan, one a line."""
+        table, plan, victim = self.table(), self.plan, self.shown_victim()
+        if table is None or plan is None or not victim:
+            return "no sweep yet"
+        states = [state for _, state in self.states()]
+        hidden, blank = states.count("unobservable"), states.count("unscored")
+        counted = len(states) - hidden - blank
+        lines = [f"{counted} of {len(states)} conditions scored, {hidden} not observable"]
+        if counted:
+            works = states.count("works")
+            lines.append(f"envelope (ASR at least 1/2): {works} of {counted} conditions")
+            lines.append(f"{self.word}: {table.rate(victim, self.measure)}")
+            for kind in ("clean", "gray"):
+                rate = table.rate(victim, "asr", kind)
+                if rate.value is not None:
+                    lines.append(f"fails on {kind}: {rate.value:.2f} of {rate.denominator}")
+        return "\n".join(lines)
+
+
+def measure_hint() -> str:
+    """What each word of the Measure menu means."""
+    return "; ".join(f"{word}: {MEASURES[measure]}" for word, measure in SHORT.items())
+
+
+def _state(table: ScoreTable, condition: Condition, victim: str) -> CellState:
+    cell = table.cell(condition, victim, "asr", ATTACKED)
+    if cell.state == "unobservable":
+        return "unobservable"
+    if cell.value is None:
+        return "unscored"
+    return "works" if cell.value >= ENVELOPE_RATE else "holds"
+
+
+def _in_plane(plan: SweepPlan, now: Condition) -> bool:
+    """Whether only swept axes differ between the sliders and the plan's base."""
+    still = {name: getattr(plan.base, name) for name in plan.axes}
+    return now.nominal().with_values(**still).key == plan.base.key
+
+
+def _empty(words: str) -> go.Figure:
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    figure.update_layout(
+        template=None, margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        xaxis={"visible": False}, yaxis={"visible": False},
+        annotations=[
+            {"text": words, "showarrow": False, "x": 0.5, "y": 0.5, "xref": "paper",
+             "yref": "paper", "font": {"size": 12, "color": INK}}
+        ],
+    )  # fmt: skip
+    return figure

@@ -1,0 +1,158 @@
+"""One run under way: its stage, its store, its background service, and the sweep's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from app.views import ViewScores, describe_answer
+from envelope.condition import ANCHOR, AXES, Condition, spaced
+from envelope.outcome import judge
+from envelope.sweep import DEFAULT_KINDS, SweepPlan, all_axes
+from scene.errors import InputError
+
+if TYPE_CHECKING:
+    from envelope.engine.jobs import ScoredView, VictimSlot
+    from envelope.run import Run
+
+RENDER_S = 0.06
+PREDICT_S = 0.15
+"""Seconds a picture before anything was measured, for the first estimate only."""
+
+
+@dataclass(frozen=True)
+class SweepChoice:
+    """What the Sweep tab asks for. axes: name -> number of values over the slider's grid."""
+
+    axes: dict[str, int]
+    variants: int = 3
+    kinds: tuple[str, ...] = DEFAULT_KINDS
+    every_axis: bool = False
+
+    def plan(self, base: Condition = ANCHOR) -> SweepPlan:
+        """The plan; axes that are not swept stand where the sliders stand. Raises InputError."""
+        if self.every_axis:
+            return all_axes(self.variants, self.kinds)
+        if not self.axes:
+            raise InputError("sweep: wanted one or two axes, found none; choose Axis 1")
+        grids = {}
+        for name, count in self.axes.items():
+            axis = AXES[name]
+            low, high = min(axis.grid), max(axis.grid)
+            grids[name] = spaced(low, high, count, axis.log, axis.anchor)
+        still = base.nominal().with_values(**{name: AXES[name].anchor for name in self.axes})
+        return SweepPlan(grids, still, self.variants, self.kinds)
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """For the Sweep tab. done, total: scores. text: one line."""
+
+    state: Literal["idle", "running", "paused"]
+    done: int
+    total: int
+    text: str
+
+
+class Scoring:
+    """Scores one run in the background. on_change: called from its threads; must be quick."""
+
+    def __init__(
+        self, run: Run, slots: Sequence[VictimSlot], on_change: Callable[[], None]
+    ) -> None:
+        from envelope.engine.local import ScoringService
+
+        self.run = run
+        self.stage = run.stage()
+        self.store = run.store
+        self.plan: SweepPlan | None = run.settings.sweep
+        self.service = ScoringService(self.stage, slots, self.store, on_change=on_change)
+
+    def close(self, keep_run: bool = False) -> None:
+        """End the service's threads and, unless it goes on being used, close the run."""
+        self.service.close()
+        if not keep_run:
+            self.run.close()
+
+    def start(self, plan: SweepPlan) -> None:
+        """Begin `plan`, or go on with it: nothing stored is scored again. Raises InputError."""
+        if not self.service.progress().victims:
+            raise InputError("no victim is chosen; choose one in the Victims tab first")
+        self.plan = plan
+        self.run.update(replace(self.run.settings, sweep=plan))
+        self.service.start(plan)
+
+    def status(self) -> SweepStatus:
+        """How far the sweep is, in words."""
+        progress = self.service.progress()
+        through = progress.done + progress.skipped
+        if progress.state == "running":
+            words = f"running, {_left(progress.left_s)}"
+        else:
+            words = progress.state
+        text = words
+        if progress.total:
+            text = f"{words}: {progress.views_done} of {progress.views} views"
+        if progress.message:
+            text += f"; {progress.message}"
+        state = progress.state if progress.state in ("running", "paused") else "idle"
+        return SweepStatus(state, through, progress.total, text)  # type: ignore[arg-type]
+
+    def estimate(self, plan: SweepPlan) -> str:
+        """How much work a plan is, and how long it takes at the speed seen so far."""
+        victims = self.service.progress().victims
+        per_picture = [
+            (v.picture_ms / 1000 if v.picture_ms else PREDICT_S) for v in victims.values()
+        ]
+        seconds = plan.pictures * max([RENDER_S, *per_picture])
+        return (
+            f"{len(plan.cells())} conditions x {plan.variants} x {len(plan.kinds)} kinds, "
+            f"{plan.pictures} pictures, about {_duration(seconds)}"
+        )
+
+    def view_scores(self) -> ViewScores | None:
+        """The view that the user looks at, judged by the thresholds of now."""
+        seen = self.service.scored_view()
+        return None if seen is None else judged_view(seen, self.run)
+
+
+def judged_view(seen: ScoredView, run: Run) -> ViewScores:
+    """A scored view with every answer judged and in words."""
+    truth = seen.observation
+    said = {}
+    for (victim, kind), score in sorted(seen.scores.items()):
+        criterion = run.criterion(victim, score.answer.kind)
+        outcome = judge(
+            score.answer,
+            criterion,
+            truth.box if truth else None,
+            truth.footprint if truth and kind != "clean" else None,
+        )
+        said[victim, kind] = describe_answer(score.answer, outcome, criterion)
+    return ViewScores(
+        condition=seen.condition,
+        pictures=dict(seen.pictures),
+        ground_truth=truth.box if truth else None,
+        footprint=truth.footprint if truth else None,
+        observable=truth.observable if truth else True,
+        why_not=truth.unobservable_because if truth else "",
+        patch_hidden=truth.patch_hidden if truth else False,
+        extrapolated=truth.extrapolated if truth else False,
+        said=said,
+        seconds=seen.seconds,
+        error=seen.error,
+        complete=seen.complete,
+    )
+
+
+def _left(seconds: float | None) -> str:
+    return "time left not known yet" if seconds is None else f"{_duration(seconds)} left"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"

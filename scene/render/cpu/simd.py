@@ -5,6 +5,10 @@ wrap-around stops it; a factor of six). So the inner loops are written as Numba 
 functions that, at compile time, emit LLVM instructions on the type <16 x float>. LLVM lowers them
 to what the machine has (one AVX-512, two AVX, four SSE or NEON registers); no C compiler is used.
 
+Sixteen lanes are the data's unit (a block of Gaussians, a block of 4x4 pixels). A loop that keeps
+many vectors alive should work on REGISTER_LANES at a time, the width of one register: on AVX2, the
+blend with sixteen lanes in two registers each ran out of registers and took twice as long.
+
 `Vec` and `Mask` make emitting read like arithmetic. They hold instructions, not numbers:
 
     x = floats.vec(0)              # load 16 floats
@@ -19,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -39,9 +44,10 @@ Builder = Any
 Value = Any
 Number = float | int
 
+REGISTER_LANES = 16 if llvm.get_host_cpu_features().get("avx512f", False) else 8
+"""Lanes that a loop with many live vectors should use; SSE and NEON take two registers for 8."""
+
 _FUSE = ("contract",)
-_SIGN_BITS = ir.Constant(INTS, [ir.Constant(INT32, -(2**31))] * LANES)
-_ALL_FROM_LANE_0 = ir.Constant(INTS, [ir.Constant(INT32, 0)] * LANES)
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
@@ -60,7 +66,7 @@ def int64(value: int) -> Value:
 
 
 class Vec:
-    """Sixteen float32 lanes."""
+    """Float32 lanes: sixteen, or REGISTER_LANES."""
 
     __slots__ = ("builder", "value")
 
@@ -68,39 +74,45 @@ class Vec:
         self.builder, self.value = builder, value
 
     @staticmethod
-    def constant(builder: Builder, value: float) -> Vec:
+    def constant(builder: Builder, value: float, count: int = LANES) -> Vec:
         """The same number in all lanes."""
-        return Vec(builder, _constant(value))
+        return Vec(builder, _constant(value, count))
 
     @staticmethod
     def lanes(builder: Builder, values: list[float]) -> Vec:
         """A constant with its own number in each lane."""
-        return Vec(builder, ir.Constant(FLOATS, [ir.Constant(FLOAT, float(v)) for v in values]))
+        kind = ir.VectorType(FLOAT, len(values))
+        return Vec(builder, ir.Constant(kind, [ir.Constant(FLOAT, float(v)) for v in values]))
 
     @staticmethod
-    def splat(builder: Builder, scalar: Value) -> Vec:
+    def splat(builder: Builder, scalar: Value, count: int = LANES) -> Vec:
         """A run-time scalar in all lanes."""
-        undefined = ir.Constant(FLOATS, ir.Undefined)
+        undefined = ir.Constant(ir.VectorType(FLOAT, count), ir.Undefined)
         first = builder.insert_element(undefined, scalar, int32(0))
-        return Vec(builder, builder.shuffle_vector(first, undefined, _ALL_FROM_LANE_0))
+        return Vec(builder, builder.shuffle_vector(first, undefined, _int_constant(0, count)))
+
+    @property
+    def count(self) -> int:
+        """Number of lanes."""
+        return self.value.type.count
 
     def __add__(self, other: Vec | Number) -> Vec:
-        return Vec(self.builder, self.builder.fadd(self.value, _operand(other), flags=_FUSE))
+        return Vec(self.builder, self.builder.fadd(self.value, self._operand(other), flags=_FUSE))
 
     def __sub__(self, other: Vec | Number) -> Vec:
-        return Vec(self.builder, self.builder.fsub(self.value, _operand(other), flags=_FUSE))
+        return Vec(self.builder, self.builder.fsub(self.value, self._operand(other), flags=_FUSE))
 
     def __rsub__(self, other: Number) -> Vec:
-        return Vec(self.builder, self.builder.fsub(_operand(other), self.value, flags=_FUSE))
+        return Vec(self.builder, self.builder.fsub(self._operand(other), self.value, flags=_FUSE))
 
     def __mul__(self, other: Vec | Number) -> Vec:
-        return Vec(self.builder, self.builder.fmul(self.value, _operand(other), flags=_FUSE))
+        return Vec(self.builder, self.builder.fmul(self.value, self._operand(other), flags=_FUSE))
 
     def __truediv__(self, other: Vec | Number) -> Vec:
-        return Vec(self.builder, self.builder.fdiv(self.value, _operand(other)))
+        return Vec(self.builder, self.builder.fdiv(self.value, self._operand(other)))
 
     def __rtruediv__(self, other: Number) -> Vec:
-        return Vec(self.builder, self.builder.fdiv(_operand(other), self.value))
+        return Vec(self.builder, self.builder.fdiv(self._operand(other), self.value))
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -119,7 +131,7 @@ class Vec:
 
     def _compare(self, how: str, other: Vec | Number) -> Mask:
         # ordered: false in lanes where either side is NaN
-        return Mask(self.builder, self.builder.fcmp_ordered(how, self.value, _operand(other)))
+        return Mask(self.builder, self.builder.fcmp_ordered(how, self.value, self._operand(other)))
 
     def minimum(self, other: Vec | Number) -> Vec:
         """The smaller of the two, per lane."""
@@ -135,26 +147,29 @@ class Vec:
 
     def sqrt(self) -> Vec:
         """Square root, correctly rounded."""
-        kind = ir.FunctionType(FLOATS, [FLOATS])
-        name = f"llvm.sqrt.v{LANES}f32"
+        kind = ir.FunctionType(self.value.type, [self.value.type])
+        name = f"llvm.sqrt.v{self.count}f32"
         function = cgutils.get_or_insert_function(self.builder.module, kind, name)
         return Vec(self.builder, self.builder.call(function, [self.value]))
 
     def with_sign_set(self) -> Vec:
         """Minus the absolute value."""
-        bits = self.builder.or_(self.builder.bitcast(self.value, INTS), _SIGN_BITS)
-        return Vec(self.builder, self.builder.bitcast(bits, FLOATS))
+        bits = self.builder.or_(self.as_ints(), _int_constant(-(2**31), self.count))
+        return Vec(self.builder, self.builder.bitcast(bits, self.value.type))
 
     def sign_clear(self) -> Mask:
         """True in lanes that are not negative."""
-        bits = self.builder.bitcast(self.value, INTS)
-        zero = ir.Constant(INTS, [int32(0)] * LANES)
-        return Mask(self.builder, self.builder.icmp_signed(">=", bits, zero))
+        zero = _int_constant(0, self.count)
+        return Mask(self.builder, self.builder.icmp_signed(">=", self.as_ints(), zero))
+
+    def as_ints(self) -> Value:
+        """The bits of the lanes, as a vector of 32-bit integers."""
+        return self.builder.bitcast(self.value, ir.VectorType(INT32, self.count))
 
     def sum(self) -> Value:
         """Sum over the lanes, a scalar, by halving."""
         builder, value = self.builder, self.value
-        width = LANES // 2
+        width = self.count // 2
         while width:
             low, high = (
                 ir.Constant(ir.VectorType(INT32, width), [int32(start + i) for i in range(width)])
@@ -167,9 +182,12 @@ class Vec:
             width //= 2
         return builder.extract_element(value, int32(0))
 
+    def _operand(self, other: Vec | Number) -> Value:
+        return other.value if isinstance(other, Vec) else _constant(other, self.count)
+
 
 class Mask:
-    """Sixteen truth values, one per lane."""
+    """Truth values, one per lane."""
 
     __slots__ = ("builder", "value")
 
@@ -187,16 +205,23 @@ class Mask:
 
     def select(self, yes: Vec | Number, no: Vec | Number) -> Vec:
         """`yes` in true lanes, `no` in false ones."""
-        return Vec(self.builder, self.builder.select(self.value, _operand(yes), _operand(no)))
+        chosen, other = (
+            value.value if isinstance(value, Vec) else _constant(value, self.value.type.count)
+            for value in (yes, no)
+        )
+        return Vec(self.builder, self.builder.select(self.value, chosen, other))
 
     def bits(self) -> Value:
         """A 32-bit integer: bit i is lane i."""
-        return self.builder.zext(self.builder.bitcast(self.value, INT16), INT32)
+        return self.builder.zext(self._packed(), INT32)
 
     def any(self) -> Value:
         """One bit: whether any lane is true."""
-        none = ir.Constant(INT16, 0)
-        return self.builder.icmp_unsigned("!=", self.builder.bitcast(self.value, INT16), none)
+        packed = self._packed()
+        return self.builder.icmp_unsigned("!=", packed, ir.Constant(packed.type, 0))
+
+    def _packed(self) -> Value:
+        return self.builder.bitcast(self.value, ir.IntType(self.value.type.count))
 
 
 class Floats:
@@ -220,17 +245,17 @@ class Floats:
         """Load one float."""
         return self.builder.load(self._address(offset))
 
-    def splat(self, offset: Value | int) -> Vec:
+    def splat(self, offset: Value | int, count: int = LANES) -> Vec:
         """Load one float into all lanes."""
-        return Vec.splat(self.builder, self.scalar(offset))
+        return Vec.splat(self.builder, self.scalar(offset), count)
 
-    def vec(self, offset: Value | int) -> Vec:
-        """Load sixteen floats; any alignment."""
-        return Vec(self.builder, self.builder.load(self._vector(offset), align=4))
+    def vec(self, offset: Value | int, count: int = LANES) -> Vec:
+        """Load `count` floats; any alignment."""
+        return Vec(self.builder, self.builder.load(self._vector(offset, count), align=4))
 
     def put(self, offset: Value | int, vec: Vec) -> None:
-        """Store sixteen floats; any alignment."""
-        self.builder.store(vec.value, self._vector(offset), align=4)
+        """Store a vector; any alignment."""
+        self.builder.store(vec.value, self._vector(offset, vec.count), align=4)
 
     def put_scalar(self, offset: Value | int, scalar: Value) -> None:
         """Store one float."""
@@ -241,8 +266,9 @@ class Floats:
             self.pointer, [int64(offset) if isinstance(offset, int) else offset]
         )
 
-    def _vector(self, offset: Value | int) -> Value:
-        return self.builder.bitcast(self._address(offset), FLOATS.as_pointer())
+    def _vector(self, offset: Value | int, count: int) -> Value:
+        kind = ir.VectorType(FLOAT, count)
+        return self.builder.bitcast(self._address(offset), kind.as_pointer())
 
 
 class Register:
@@ -250,9 +276,9 @@ class Register:
 
     __slots__ = ("builder", "slot")
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, count: int = LANES) -> None:
         self.builder = builder
-        self.slot = cgutils.alloca_once(builder, FLOATS)
+        self.slot = cgutils.alloca_once(builder, ir.VectorType(FLOAT, count))
 
     def get(self) -> Vec:
         """Its value now."""
@@ -270,18 +296,18 @@ def array_data(context: Any, builder: Builder, array_type: Any, array: Value) ->
 
 def exp2(x: Vec) -> Vec:
     """2^x for |x| < 126, relative error 1.1e-7 (degree-5 polynomial, checked by a test)."""
-    builder = x.builder
+    builder, count = x.builder, x.count
     # adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits
-    shifted = Vec(builder, builder.fadd(x.value, _constant(12582912.0)))
-    whole = Vec(builder, builder.fsub(shifted.value, _constant(12582912.0)))
+    rounder = _constant(12582912.0, count)
+    shifted = Vec(builder, builder.fadd(x.value, rounder))
+    whole = Vec(builder, builder.fsub(shifted.value, rounder))
     fraction = Vec(builder, builder.fsub(x.value, whole.value))
-    result = Vec.constant(builder, EXP2_POLYNOMIAL[-1])
+    result = Vec.constant(builder, EXP2_POLYNOMIAL[-1], count)
     for coefficient in EXP2_POLYNOMIAL[-2::-1]:
         result = result * fraction + float(coefficient)
-    to_exponent = ir.Constant(INTS, [int32(23)] * LANES)
-    exponent = builder.shl(builder.bitcast(shifted.value, INTS), to_exponent)
-    bits = builder.add(builder.bitcast(result.value, INTS), exponent)
-    return Vec(builder, builder.bitcast(bits, FLOATS))
+    exponent = builder.shl(shifted.as_ints(), _int_constant(23, count))
+    bits = builder.add(result.as_ints(), exponent)
+    return Vec(builder, builder.bitcast(bits, x.value.type))
 
 
 def transposed(rows: list[Vec]) -> list[Vec]:
@@ -359,12 +385,13 @@ def float_bits(typing_context, x):  # type: ignore[no-untyped-def]
     return types.uint32(types.float32), emit
 
 
-def _constant(value: float) -> Value:
-    return ir.Constant(FLOATS, [ir.Constant(FLOAT, float(np.float32(value)))] * LANES)
+def _constant(value: float, count: int) -> Value:
+    kind = ir.VectorType(FLOAT, count)
+    return ir.Constant(kind, [ir.Constant(FLOAT, float(np.float32(value)))] * count)
 
 
-def _operand(value: Vec | Number) -> Value:
-    return value.value if isinstance(value, Vec) else _constant(value)
+def _int_constant(value: int, count: int) -> Value:
+    return ir.Constant(ir.VectorType(INT32, count), [int32(value)] * count)
 
 
 def _fit_exp2(degree: int) -> list[float]:

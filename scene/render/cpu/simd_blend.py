@@ -13,13 +13,14 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from scene.render.cpu.records import BLUE, DEPTH, LANES, RED
+from scene.render.cpu.records import BLUE, DEPTH, GREEN, LANES, RED
 from scene.render.cpu.simd import (
     BIT,
     INT16,
     INT32,
     INT64,
     INTS,
+    REGISTER_LANES,
     Builder,
     Floats,
     Register,
@@ -121,33 +122,17 @@ def _blend_chunk(
     ]
     still_live = cgutils.alloca_once(builder, INT32)
     builder.store(live, still_live)
-    remaining = cgutils.alloca_once(builder, INT32)
-    planes = [Register(builder) for _ in range(6 if depths else 4)]
 
     def one_block(block: Value) -> None:
         bit = builder.shl(int32(1), builder.trunc(block, INT32))
         touching = _gaussians_touching(builder, mask_vectors, bit)
-        builder.store(touching, remaining)
         with builder.if_then(builder.icmp_unsigned("!=", touching, int32(0))):
-            here = state.at(builder.mul(block, int64(BLOCK_FLOATS)))
-            for i, plane in enumerate(planes):
-                plane.set(here.vec(i * LANES))
-            loop = builder.function.append_basic_block("blend.gaussian")
-            done = builder.function.append_basic_block("blend.done")
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            left = builder.load(remaining)
-            slot = builder.zext(builder.cttz(left, ir.Constant(BIT, 1)), INT64)
-            rest = builder.and_(left, builder.sub(left, int32(1)))
-            builder.store(rest, remaining)
-            exponents = scratch.at(builder.mul(slot, int64(SCRATCH_FLOATS)))
-            record = records.at(builder.load(builder.gep(offsets, [slot])))
-            alive = _blend_gaussian(planes, exponents, record, block)
-            more = builder.icmp_unsigned("!=", rest, int32(0))
-            builder.cbranch(builder.and_(alive, more), loop, done)
-            builder.position_at_end(done)
-            for i, plane in enumerate(planes):
-                here.put(i * LANES, plane.get())
+            planes = state.at(builder.mul(block, int64(BLOCK_FLOATS)))
+            alive = ir.Constant(BIT, 0)
+            for first_pixel in range(0, LANES, REGISTER_LANES):
+                part = _BlockPart(planes, first_pixel, depths)
+                part.blend(scratch, records, offsets, block, touching)
+                alive = builder.or_(alive, part.is_alive())
             before = builder.load(still_live)
             finished = builder.and_(before, builder.not_(bit))
             builder.store(builder.select(alive, before, finished), still_live)
@@ -156,24 +141,70 @@ def _blend_chunk(
     return builder.load(still_live)
 
 
-def _blend_gaussian(
-    planes: list[Register], exponents: Floats, record: Floats, block: Value
-) -> Value:
-    """One Gaussian into one block's registers; one bit: is any pixel of the block still live."""
-    alpha, reaches_cut = block_alpha(exponents.vec(0), exponents, block)
-    transmittance = planes[PLANE_TRANSMITTANCE].get()
-    after, weight, live = attenuate(transmittance, alpha, reaches_cut)
-    planes[PLANE_TRANSMITTANCE].set(after)
-    columns = [RED, RED + 1, BLUE]
-    if len(planes) > PLANE_DEPTH_SUM:
-        columns.append(DEPTH)
-        # finished pixels are negative before and after, so they never cross
-        crosses = (transmittance >= MEDIAN_TRANSMITTANCE) & (after < MEDIAN_TRANSMITTANCE)
-        median = planes[PLANE_MEDIAN_DEPTH]
-        median.set(crosses.select(record.splat(DEPTH), median.get()))
-    for plane, column in zip(planes[PLANE_RED:], columns, strict=False):
-        plane.set(weight * record.splat(column) + plane.get())
-    return live.any()
+class _BlockPart:
+    """REGISTER_LANES pixels of a block, with their state in registers while a chunk is blended."""
+
+    def __init__(self, planes: Floats, first_pixel: int, depths: bool) -> None:
+        self._builder = planes.builder
+        self._planes = planes
+        self._first_pixel = first_pixel
+        self._registers = [
+            Register(planes.builder, REGISTER_LANES) for _ in range(6 if depths else 4)
+        ]
+        self._alive = cgutils.alloca_once(planes.builder, BIT)
+
+    def is_alive(self) -> Value:
+        """One bit: whether any pixel is live after `blend`."""
+        return self._builder.load(self._alive)
+
+    def blend(
+        self, scratch: Floats, records: Floats, offsets: Value, block: Value, touching: Value
+    ) -> None:
+        """Emit the loop over the chunk's Gaussians that hit the block (bits `touching`, not 0).
+
+        The loop ends early when the last pixel is finished.
+        """
+        builder = self._builder
+        for i, register in enumerate(self._registers):
+            register.set(self._planes.vec(i * LANES + self._first_pixel, REGISTER_LANES))
+        remaining = cgutils.alloca_once(builder, INT32)
+        builder.store(touching, remaining)
+        loop = builder.function.append_basic_block("blend.gaussian")
+        done = builder.function.append_basic_block("blend.done")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        left = builder.load(remaining)
+        slot = builder.zext(builder.cttz(left, ir.Constant(BIT, 1)), INT64)
+        rest = builder.and_(left, builder.sub(left, int32(1)))
+        builder.store(rest, remaining)
+        exponents = scratch.at(builder.mul(slot, int64(SCRATCH_FLOATS)))
+        record = records.at(builder.load(builder.gep(offsets, [slot])))
+        alive = self._blend_gaussian(exponents, record, block)
+        builder.store(alive, self._alive)
+        more = builder.icmp_unsigned("!=", rest, int32(0))
+        builder.cbranch(builder.and_(alive, more), loop, done)
+        builder.position_at_end(done)
+        for i, register in enumerate(self._registers):
+            self._planes.put(i * LANES + self._first_pixel, register.get())
+
+    def _blend_gaussian(self, exponents: Floats, record: Floats, block: Value) -> Value:
+        """One Gaussian into the registers; one bit: is any pixel still live."""
+        curve = exponents.vec(self._first_pixel, REGISTER_LANES)
+        alpha, reaches_cut = block_alpha(curve, exponents, block, self._first_pixel)
+        registers = self._registers
+        transmittance = registers[PLANE_TRANSMITTANCE].get()
+        after, weight, live = attenuate(transmittance, alpha, reaches_cut)
+        registers[PLANE_TRANSMITTANCE].set(after)
+        columns = [RED, GREEN, BLUE]
+        if len(registers) > PLANE_DEPTH_SUM:
+            columns.append(DEPTH)
+            # finished pixels are negative before and after, so they never cross
+            crosses = (transmittance >= MEDIAN_TRANSMITTANCE) & (after < MEDIAN_TRANSMITTANCE)
+            median = registers[PLANE_MEDIAN_DEPTH]
+            median.set(crosses.select(record.splat(DEPTH, REGISTER_LANES), median.get()))
+        for register, column in zip(registers[PLANE_RED:], columns, strict=False):
+            register.set(weight * record.splat(column, REGISTER_LANES) + register.get())
+        return live.any()
 
 
 def _gaussians_touching(builder: Builder, mask_vectors: list[Value], bit: Value) -> Value:

@@ -74,9 +74,10 @@ class BlockExponents(NamedTuple):
             scratch.put(plane * LANES, vec)
 
 
-def pixel_offsets(builder: Builder) -> tuple[Vec, Vec]:
-    """Coordinates x, y of a block's pixels, relative to its first pixel (lane = pixel)."""
-    return Vec.lanes(builder, _PIXEL_X), Vec.lanes(builder, _PIXEL_Y)
+def pixel_offsets(builder: Builder, first: int = 0, count: int = LANES) -> tuple[Vec, Vec]:
+    """Coordinates x, y of `count` of a block's pixels, relative to its first (lane = pixel)."""
+    lanes = slice(first, first + count)
+    return Vec.lanes(builder, _PIXEL_X[lanes]), Vec.lanes(builder, _PIXEL_Y[lanes])
 
 
 def block_exponents(
@@ -121,21 +122,24 @@ def block_exponents(
     return exponents, hits, x0, y0
 
 
-def block_alpha(curve: Vec, exponents: Floats, block: Value) -> tuple[Vec, Mask]:
+def block_alpha(
+    curve: Vec, exponents: Floats, block: Value, first_pixel: int = 0
+) -> tuple[Vec, Mask]:
     """Unclamped alpha of a block's pixels and whether it reaches ALPHA_CUT.
 
-    exponents: scratch memory written by `BlockExponents.store`; block: 64-bit number in the tile.
+    curve: of the pixels from first_pixel on, as many as are wanted. exponents: scratch memory
+    written by `BlockExponents.store`. block: 64-bit number in the tile.
     """
     builder = exponents.builder
     here = exponents.at(block)
-    corner, slope_x, slope_y = (here.splat(plane * LANES) for plane in (1, 2, 3))
-    pixel_x, pixel_y = pixel_offsets(builder)
+    corner, slope_x, slope_y = (here.splat(plane * LANES, curve.count) for plane in (1, 2, 3))
+    pixel_x, pixel_y = pixel_offsets(builder, first_pixel, curve.count)
     log2_alpha = slope_y * pixel_y + (slope_x * pixel_x + (curve + corner))
     return exp2(log2_alpha), log2_alpha >= LOG2_ALPHA_CUT
 
 
 def attenuate(transmittance: Vec, alpha: Vec, reaches_cut: Mask) -> tuple[Vec, Vec, Mask]:
-    """Blend one Gaussian into 16 pixels: (new transmittance, weight, pixel still live).
+    """Blend one Gaussian into some pixels: (new transmittance, weight, pixel still live).
 
     transmittance: sign bit set where the pixel is finished; such pixels get weight 0.
     alpha: unclamped. The weight is alpha * transmittance, or 0 where the pixel stops before it.

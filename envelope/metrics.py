@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -222,9 +223,7 @@ def bootstrap(
     which the statistic is undefined are left out. None when all replicates agree.
     """
     n = len(table)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    weights = rng.multinomial(n, np.full(n, 1.0 / n), size=replicates).astype(np.float64)
-    values = statistic(weights @ table)
+    values = statistic(_weights(n, replicates, seed) @ table)
     values = values[np.isfinite(values)]
     if len(values) == 0 or np.ptp(values) < 1e-12:
         return None
@@ -235,9 +234,16 @@ def bootstrap(
 
 def _expanded_tail(n: int) -> float:
     """Tail probability of the widened percentile interval; 0.025 for many conditions."""
-    from scipy.stats import norm, t
+    from scipy.special import ndtr, stdtrit
 
-    return float(norm.cdf(-math.sqrt(n / (n - 1)) * t.ppf(0.975, n - 1)))
+    return float(ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975)))
+
+
+@lru_cache(maxsize=16)
+def _weights(n: int, replicates: int, seed: int) -> Array:
+    """(replicates, n) how often each of n conditions is drawn."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    return rng.multinomial(n, np.full(n, 1.0 / n), size=replicates).astype(np.float64)
 
 
 def _share(counted: Sequence[tuple[Sample, bool]], seed: int) -> Rate:

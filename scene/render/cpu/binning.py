@@ -15,26 +15,19 @@ import numpy as np
 
 from scene.render.cpu.cache import helper, kernel
 from scene.render.cpu.records import (
-    CONIC_A,
-    CONIC_B,
-    CONIC_C,
-    EXTENT2,
     EXTENT_X,
     EXTENT_Y,
-    LOG2_E,
     MEAN_X,
     MEAN_Y,
     RECORD_FLOATS,
-    SLOPE_Y,
     FloatArray,
     Int32Array,
     IntArray,
 )
+from scene.render.cpu.simd_bin import ROWS, row_spans
 from scene.render.cpu.simd_tile import TILE
 
 _HALF = np.float32(0.5)
-_SLACK = np.float32(0.001)  # pixels; rounding must not lose a pixel that the blend would draw
-_CUT_FACTOR = np.float32(-2.0 * LOG2_E)
 _TILE_BITS = 4
 _ROW_MASK = 0xFFFFFFFF
 
@@ -57,9 +50,10 @@ def list_pairs(
     """
     tiles_x = (width + TILE - 1) // TILE
     tile_counts[:] = 0
+    spans = np.empty(2 * ROWS, np.int32)
     room = len(pairs)
     used = 0
-    needed = 0
+    missing = 0
     for record in range(first, last):
         row = np.uint64(record * RECORD_FLOATS)
         x, y = records[row + np.uint64(MEAN_X)], records[row + np.uint64(MEAN_Y)]
@@ -68,33 +62,23 @@ def list_pairs(
         top, bottom = _pixels_between(y - reach_y, y + reach_y, height)
         if left > right or top > bottom:
             continue
-        tile_left, tile_right = left >> _TILE_BITS, right >> _TILE_BITS
-        tile_top, tile_bottom = top >> _TILE_BITS, bottom >> _TILE_BITS
-        most = (tile_right - tile_left + 1) * (tile_bottom - tile_top + 1)
-        if needed + most > room:
-            needed += most
-            continue
-        if tile_top == tile_bottom or tile_left == tile_right:
-            for tile_y in range(tile_top, tile_bottom + 1):
-                start = tile_y * tiles_x
-                used = _add_tiles(
-                    pairs, tile_counts, used, start + tile_left, start + tile_right, record
-                )
+        tile_x, tile_y = left >> _TILE_BITS, top >> _TILE_BITS
+        wider, taller = (right >> _TILE_BITS) - tile_x, (bottom >> _TILE_BITS) - tile_y
+        most = max(4, (wider + 1) * (taller + 1))
+        if used + most > room:
+            missing += most
+        elif wider <= 1 and taller <= 1:
+            tile = tile_y * tiles_x + tile_x
+            used = _add_square(pairs, tile_counts, used, record, tile, tiles_x, wider, taller)
         else:
-            used = _add_ellipse(
-                records,
-                row,
-                record,
-                tile_top,
-                tile_bottom,
-                tiles_x,
-                width,
-                pairs,
-                tile_counts,
-                used,
-            )
-        needed = max(needed, used)
-    return needed
+            for upper in range(tile_y, tile_y + taller + 1, ROWS):
+                center_y = np.float32(upper * TILE) + _HALF
+                row_spans(records, np.int64(row), center_y, np.float32(width), spans)
+                rows = min(ROWS, tile_y + taller + 1 - upper)
+                used = _add_rows(
+                    pairs, tile_counts, used, record, upper * tiles_x, tiles_x, spans, rows
+                )
+    return used + missing
 
 
 @helper
@@ -107,73 +91,54 @@ def _pixels_between(low: Any, high: Any, size: int) -> tuple[int, int]:
 
 
 @helper
-def _add_tiles(
+def _add_square(
     pairs: IntArray,
     tile_counts: Int32Array,
     used: int,
-    first_tile: int,
-    last_tile: int,
     record: int,
+    tile: int,
+    tiles_x: int,
+    wider: int,
+    taller: int,
 ) -> int:
-    for tile in range(first_tile, last_tile + 1):
-        pairs[np.uint64(used)] = (np.int64(tile) << 32) | record
-        tile_counts[np.uint64(tile)] += np.int32(1)
-        used += 1
+    """Add the 1x1 to 2x2 tiles from `tile` on; `wider` and `taller` are 0 or 1.
+
+    Most Gaussians are that small. All four are written, and those that count are kept: a branch
+    per tile would be guessed wrong as often as not, which costs more.
+    """
+    both = wider & taller
+    pairs[np.uint64(used)] = (np.int64(tile) << 32) | record
+    pairs[np.uint64(used + 1)] = (np.int64(tile + 1) << 32) | record
+    used += 1 + wider
+    pairs[np.uint64(used)] = (np.int64(tile + tiles_x) << 32) | record
+    used += taller
+    pairs[np.uint64(used)] = (np.int64(tile + tiles_x + 1) << 32) | record
+    used += both
+    tile_counts[np.uint64(tile)] += np.int32(1)
+    tile_counts[np.uint64(tile + wider)] += np.int32(wider)
+    tile_counts[np.uint64(tile + taller * tiles_x)] += np.int32(taller)
+    tile_counts[np.uint64(tile + both * (tiles_x + 1))] += np.int32(both)
     return used
 
 
 @helper
-def _add_ellipse(
-    records: FloatArray,
-    row: Any,
-    record: int,
-    tile_top: int,
-    tile_bottom: int,
-    tiles_x: int,
-    width: int,
+def _add_rows(
     pairs: IntArray,
     tile_counts: Int32Array,
     used: int,
+    record: int,
+    first_tile: int,
+    tiles_x: int,
+    spans: Int32Array,
+    rows: int,
 ) -> int:
-    """Add, in every row of tiles, those that the ellipse alpha >= cut meets at pixel centres.
-
-    For an offset dy the ellipse spans dx = (-B dy +- sqrt(D dy^2 + 4 A cut)) / (2 A) with
-    D = B^2 - 4 A C. It reaches farthest right at dy = SLOPE_Y * EXTENT_X, farthest left at minus
-    that; both clipped to the row.
-    """
-    x, y = records[row + np.uint64(MEAN_X)], records[row + np.uint64(MEAN_Y)]
-    reach_x, reach_y = records[row + np.uint64(EXTENT_X)], records[row + np.uint64(EXTENT_Y)]
-    a, b, c = (
-        records[row + np.uint64(CONIC_A)],
-        records[row + np.uint64(CONIC_B)],
-        records[row + np.uint64(CONIC_C)],
-    )
-    half_inverse = _HALF / a
-    discriminant = b * b - np.float32(4.0) * a * c
-    at_center = _CUT_FACTOR * a * records[row + np.uint64(EXTENT2)]
-    rightmost = records[row + np.uint64(SLOPE_Y)] * reach_x
-    for tile_y in range(tile_top, tile_bottom + 1):
-        first_center = np.float32(tile_y * TILE) + _HALF - y
-        low = max(first_center, -reach_y)
-        high = min(first_center + np.float32(TILE - 1), reach_y)
-        right_y = min(max(rightmost, low), high)
-        left_y = min(max(-rightmost, low), high)
-        right_root = math.sqrt(max(discriminant * right_y * right_y + at_center, np.float32(0.0)))
-        left_root = math.sqrt(max(discriminant * left_y * left_y + at_center, np.float32(0.0)))
-        # A < 0, so subtracting the root gives the right end
-        right = x + (-b * right_y - right_root) * half_inverse
-        left = x + (-b * left_y + left_root) * half_inverse
-        first, last = _pixels_between(left - _SLACK, right + _SLACK, width)
-        if first <= last:
-            start = tile_y * tiles_x
-            used = _add_tiles(
-                pairs,
-                tile_counts,
-                used,
-                start + (first >> _TILE_BITS),
-                start + (last >> _TILE_BITS),
-                record,
-            )
+    """Add the tiles of the spans that `row_spans` found; first_tile starts the first row."""
+    for i in range(rows):
+        start = first_tile + i * tiles_x
+        for tile in range(start + spans[np.uint64(i)], start + spans[np.uint64(ROWS + i)] + 1):
+            pairs[np.uint64(used)] = (np.int64(tile) << 32) | record
+            tile_counts[np.uint64(tile)] += np.int32(1)
+            used += 1
     return used
 
 

@@ -147,10 +147,21 @@ class Vec:
 
     def sqrt(self) -> Vec:
         """Square root, correctly rounded."""
+        return self._call("sqrt")
+
+    def floor(self) -> Vec:
+        """The next whole number below."""
+        return self._call("floor")
+
+    def ceil(self) -> Vec:
+        """The next whole number above."""
+        return self._call("ceil")
+
+    def _call(self, function: str) -> Vec:
         kind = ir.FunctionType(self.value.type, [self.value.type])
-        name = f"llvm.sqrt.v{self.count}f32"
-        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return Vec(self.builder, self.builder.call(function, [self.value]))
+        name = f"llvm.{function}.v{self.count}f32"
+        declared = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return Vec(self.builder, self.builder.call(declared, [self.value]))
 
     def with_sign_set(self) -> Vec:
         """Minus the absolute value."""

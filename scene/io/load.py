@@ -15,13 +15,13 @@ from scene.io.compressed_ply import (
 from scene.io.loaded import LoadedGaussians
 from scene.io.ply import gaussians_from_ply, save_ply
 from scene.io.ply_file import read_ply_header
+from scene.io.splat import load_splat
+from scene.io.spz import is_spz, load_spz
 
-READABLE = ".ply and .compressed.ply"
+READABLE = ".ply, .compressed.ply, .spz or .splat"
 # Formats that hold Gaussians but have no reader here, so that the refusal can say what they are.
 _UNREAD_FORMATS = {
-    ".splat": "an antimatter15 .splat file",
     ".ksplat": "a .ksplat file (GaussianSplats3D)",
-    ".spz": "an SPZ file",
     ".sog": "a SOG bundle",
     ".ckpt": "a training checkpoint",
     ".pt": "a training checkpoint",
@@ -39,6 +39,10 @@ def load_gaussians(path: str | Path) -> LoadedGaussians:
         if is_compressed(header):
             return gaussians_from_compressed_ply(header)
         return gaussians_from_ply(header)
+    if is_spz(path, start):
+        return load_spz(path)
+    if path.suffix.lower() == ".splat":
+        return load_splat(path)
     raise _refusal(path, start)
 
 
@@ -75,6 +79,8 @@ def _refusal(path: Path, start: bytes) -> InputError:
     suffix = path.suffix.lower()
     if suffix == ".ply":
         return InputError(f"{path}: ends in .ply, but does not begin with 'ply': it is damaged")
+    if suffix == ".spz":
+        return InputError(f"{path}: is not SPZ: it is neither gzip data nor begins with NGSP")
     if suffix in _UNREAD_FORMATS:
         return InputError(
             f"{path}: {_UNREAD_FORMATS[suffix]} is not read yet; convert it to .ply first"

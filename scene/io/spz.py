@@ -1,0 +1,201 @@
+"""Niantic's SPZ, versions 2 to 4: attribute streams of small integers, gzip or Zstandard.
+
+Its frame is right-up-back; ours is whatever the splat was trained in, for which splats in the wild
+use right-down-forward, so y and z are negated (a half turn about x): positions, quaternions and
+the harmonics that are odd under it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scene.errors import InputError
+from scene.gaussians import Gaussians
+from scene.io.loaded import LoadedGaussians
+
+FloatArray = NDArray[np.float32]
+ByteArray = NDArray[np.uint8]
+
+_MAGIC = b"NGSP"
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_POINTS = 10_000_000
+_MAX_DEFLATE_RATIO = 1040
+_HEADER = struct.Struct("<4sIIBBBB")
+_STREAM = struct.Struct("<QQ")
+_ANTIALIASED = 1
+_COLOR_SCALE = 0.15
+_SH_SIZES = (0, 3, 8, 15)
+# Signs of the harmonics 1 to 15 (3DGS order) under (x, -y, -z): each is odd in y and z together or
+# even, e.g. degree 1 is y, z, x.
+_SH_SIGNS = np.array([-1, -1, 1, -1, 1, 1, -1, 1, -1, 1, -1, -1, 1, -1, 1], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class _Header:
+    version: int
+    count: int
+    sh_degree: int
+    fractional_bits: int
+    flags: int
+    streams: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of positions, opacities, colors, scales, rotations, harmonics."""
+        rotation = 3 if self.version < 3 else 4
+        widths = (9, 1, 3, 3, rotation, 3 * _SH_SIZES[self.sh_degree])
+        return tuple(width * self.count for width in widths)
+
+
+def is_spz(path: Path, start: bytes) -> bool:
+    """Whether a file that begins with `start` is SPZ; gzip data only by its name."""
+    gzip = start.startswith(_GZIP_MAGIC) and path.suffix.lower() == ".spz"
+    return gzip or start.startswith(_MAGIC)
+
+
+def load_spz(path: str | Path) -> LoadedGaussians:
+    """Read SPZ version 2, 3 (gzip) or 4 (Zstandard). Raises InputError."""
+    path = Path(path)
+    data = path.read_bytes()
+    if data.startswith(_GZIP_MAGIC):
+        header, streams = _gzip_streams(path, data)
+    elif data.startswith(_MAGIC):
+        header, streams = _zstd_streams(path, data)
+    else:
+        raise InputError(f"{path}: wanted an SPZ file, but it is neither gzip nor begins with NGSP")
+    n = header.count
+    positions, opacities, colors, scales, rotations, harmonics = (
+        np.frombuffer(stream, np.uint8).reshape(n, -1) for stream in streams
+    )
+    flip = np.array([1, -1, -1], dtype=np.float32)
+    dc = (colors / np.float32(255) - np.float32(0.5)) / np.float32(_COLOR_SCALE)
+    rest = (harmonics.reshape(n, -1, 3).astype(np.float32) - 128) / 128
+    rest *= _SH_SIGNS[: rest.shape[1], None]
+    try:
+        gaussians, dropped = Gaussians.validated(
+            _positions(positions, header.fractional_bits) * flip,
+            _rotations(rotations) * np.concatenate([[1], flip]).astype(np.float32),
+            np.exp(scales / np.float32(16) - np.float32(10)),
+            opacities[:, 0] / np.float32(255),
+            np.concatenate([dc[:, None], rest], axis=1),
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    notes = ["turned from SPZ's right-up-back frame to right-down-forward"]
+    if header.flags & _ANTIALIASED:
+        notes.append("trained for anti-aliased drawing: switch that on in the render settings")
+    return LoadedGaussians(gaussians, f"spz {header.version}", dropped, tuple(notes))
+
+
+def _parse_header(path: Path, data: bytes) -> _Header:
+    if len(data) < _HEADER.size:
+        raise InputError(f"{path}: the file is cut off in its SPZ header")
+    magic, version, count, degree, bits, flags, streams = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise InputError(f"{path}: wanted an SPZ file, found other gzip data")
+    if version not in (2, 3, 4):
+        raise InputError(f"{path}: SPZ version {version} is not read (2, 3 and 4 are)")
+    if degree > 3 or bits > 24:
+        raise InputError(f"{path}: wanted SH degree 0 to 3 and at most 24 fractional bits, found "
+                         f"{degree} and {bits}")  # fmt: skip
+    if not 0 < count <= _MAX_POINTS:
+        raise InputError(f"{path}: wanted 1 to {_MAX_POINTS} Gaussians, its header says {count}")
+    return _Header(version, count, degree, bits, flags, streams)
+
+
+def _gzip_streams(path: Path, data: bytes) -> tuple[_Header, list[bytes]]:
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        start = inflater.decompress(data, _HEADER.size)
+        header = _parse_header(path, start)
+        if header.version > 3:
+            raise InputError(f"{path}: SPZ version {header.version} inside gzip is not valid")
+        needed = sum(header.sizes)
+        if needed > len(data) * _MAX_DEFLATE_RATIO:
+            raise InputError(f"{path}: the file is cut off: {header.count} Gaussians cannot be in "
+                             f"{len(data)} bytes")  # fmt: skip
+        body = inflater.decompress(inflater.unconsumed_tail, needed)
+    except zlib.error as error:
+        raise InputError(f"{path}: the gzip data is damaged ({error})") from error
+    if len(body) < needed:
+        raise InputError(
+            f"{path}: the file is cut off: {header.count} Gaussians need {needed} bytes, found "
+            f"{len(body)}"
+        )
+    edges = np.cumsum([0, *header.sizes]).tolist()
+    return header, [body[a:b] for a, b in pairwise(edges)]
+
+
+def _zstd_streams(path: Path, data: bytes) -> tuple[_Header, list[bytes]]:
+    header = _parse_header(path, data)
+    if header.version < 4:
+        raise InputError(f"{path}: SPZ version {header.version} must be gzip data; gzip the file")
+    sizes = [size for size in header.sizes if size]
+    if len(data) < 32 or header.streams != len(sizes):
+        raise InputError(f"{path}: wanted {len(sizes)} SPZ streams, found {header.streams}")
+    (table,) = struct.unpack_from("<I", data, _HEADER.size)
+    position = table + len(sizes) * _STREAM.size
+    if position > len(data):
+        raise InputError(f"{path}: the file is cut off in its table of streams")
+    streams = []
+    for i, size in enumerate(sizes):
+        packed, unpacked = _STREAM.unpack_from(data, table + i * _STREAM.size)
+        if unpacked != size or position + packed > len(data):
+            raise InputError(
+                f"{path}: the file is cut off or damaged in stream {i}: wanted {size} bytes, its "
+                f"table says {unpacked}"
+            )
+        streams.append(_unzstd(path, data[position : position + packed], size))
+        position += packed
+    return header, streams + [b""] * (6 - len(streams))
+
+
+def _unzstd(path: Path, data: bytes, size: int) -> bytes:
+    """Exactly `size` bytes; never more memory than that."""
+    try:
+        import zstandard
+    except ImportError as error:
+        raise InputError(f"{path}: SPZ version 4 needs zstandard: pip install zstandard") from error
+    try:
+        with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data) as reader:
+            content = reader.read(size)
+    except zstandard.ZstdError as error:
+        raise InputError(f"{path}: the Zstandard data is damaged ({error})") from error
+    if len(content) != size:
+        raise InputError(f"{path}: the file is cut off: wanted {size} bytes, found {len(content)}")
+    return bytes(content)
+
+
+def _positions(raw: ByteArray, fractional_bits: int) -> FloatArray:
+    """(N, 9) bytes, three little-endian signed 24-bit fixed-point numbers, to (N, 3)."""
+    low, middle, high = (raw[:, i::3].astype(np.int32) for i in range(3))
+    fixed = low | middle << 8 | high << 16
+    fixed -= (fixed >> 23) << 24
+    return (fixed / np.float64(1 << fractional_bits)).astype(np.float32)
+
+
+def _rotations(raw: ByteArray) -> FloatArray:
+    """(N, 3) or (N, 4) bytes, stored xyzw, to (N, 4) wxyz."""
+    if raw.shape[1] == 3:
+        xyz = raw / np.float32(127.5) - np.float32(1)
+        w = np.sqrt(np.maximum(0, 1 - (xyz * xyz).sum(axis=1, keepdims=True)))
+        return np.concatenate([w, xyz], axis=1)
+    words = np.ascontiguousarray(raw).view("<u4")[:, 0]
+    largest = (words >> 30).astype(np.int64)
+    fields = np.stack([words >> shift & 0x3FF for shift in (20, 10, 0)], axis=1)
+    # 9 bits of size and a sign each, of the three parts that are not the largest
+    small = (fields & 0x1FF) / np.float32(511) * np.float32(np.sqrt(0.5))
+    small = np.where(fields >> 9, -small, small).astype(np.float32)
+    quats = np.empty((len(raw), 4), dtype=np.float32)
+    others = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])[largest]
+    np.put_along_axis(quats, others, small, axis=1)
+    rest = np.sqrt(np.maximum(0, 1 - (small * small).sum(axis=1)))
+    np.put_along_axis(quats, largest[:, None], rest[:, None], axis=1)
+    return quats[:, [3, 0, 1, 2]]

@@ -156,6 +156,7 @@ def load_paligemma(folder: Path, name: str, threads: int = 1) -> PaliGemmaVictim
             f"{folder} holds no PaliGemma checkpoint: wanted a folder with config.json, "
             "*.safetensors and the tokenizer's and processor's files"
         )
+    from safetensors import SafetensorError
     from transformers import AutoProcessor, PaliGemmaForConditionalGeneration
 
     try:
@@ -163,7 +164,7 @@ def load_paligemma(folder: Path, name: str, threads: int = 1) -> PaliGemmaVictim
             folder, local_files_only=True, dtype=torch.float32
         )
         processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         first_line = str(error).strip().splitlines()[0]
         raise InputError(
             f"{folder} cannot be read as a PaliGemma checkpoint: {first_line}"

@@ -47,11 +47,11 @@ class GrounderRecipe:
     """vision_steps: the dense head alone; steps: all together.
 
     whole_from: share of the steps after which half of them see whole pictures; whole_only_from:
-    after which all do. batch: crops a step.
+    after which all do. batch: crops a step, half of them where whole pictures are seen.
     """
 
     vision_steps: int = 800
-    steps: int = 3300
+    steps: int = 2200
     whole_from: float = 0.75
     whole_only_from: float = 0.9
     batch: int = 32
@@ -154,7 +154,8 @@ def train_grounder(
 
     def loss_at(step: int, rng: np.random.Generator) -> torch.Tensor:
         window = recipe.window_at(step, rng)
-        pixels, signs = crops_at(pictures, rng, recipe.batch, window)
+        count = recipe.batch // 2 if window.whole else recipe.batch
+        pixels, signs = crops_at(pictures, rng, count, window)
         features = trainer.vision(pixels, window)
         loss = trainer.dense_loss(features, signs, window)
         if step < recipe.vision_steps:

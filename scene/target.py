@@ -22,7 +22,7 @@ _SHADOW_ALPHA = 1 / 255
 # The enlarged frame for the whole silhouette reaches this many picture sizes beyond the picture,
 # and is drawn smaller when it would hold more than this multiple of the picture's pixels.
 _REACH = 4.0
-_FRAME_BUDGET = 2.0
+_FRAME_BUDGET = 1.0
 _MAX_SIGMAS = 3.4
 
 

@@ -92,7 +92,7 @@ def test_a_huge_close_target_is_counted_at_a_bounded_size():
     view = TargetViewer(TARGET, ROWS, backend="cpu").view(camera)
     # 600 x 400 px, of which all 128 x 80 of the picture are covered
     assert view.visible_px == 128 * 80
-    assert view.silhouette_px == pytest.approx(600 * 400, rel=0.03)
+    assert view.silhouette_px == pytest.approx(600 * 400, rel=0.06)
 
 
 def test_a_shared_renderer_gives_the_same_view():

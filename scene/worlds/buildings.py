@@ -9,7 +9,7 @@ import numpy as np
 from scene.worlds.backdrop import WALL_COLORS, distant_block, hills, tree_line
 from scene.worlds.facades import Building, FacadeLook, shop_building
 from scene.worlds.ground import EAST_FRONT, FAR, KERB, NORTH_FRONT, SOUTH, WEST_FRONT
-from scene.worlds.patterns import bricks, plaster, stone_blocks
+from scene.worlds.patterns import bricks, plaster, roof_tiles, stone_blocks
 from scene.worlds.settings import StreetSettings, shop_looks
 from scene.worlds.surfaces import Color, Material, Surface
 
@@ -43,7 +43,7 @@ def street_buildings(settings: StreetSettings) -> tuple[list[Surface], list[Surf
     ):
         main = shop_building(name, length, look, _CORNER_DEPTH, ("+y", "+z"))
         near.add(main.moved((front, start, KERB), turn))
-        plain = replace(look, shops=())
+        plain = replace(look, shops=(), roof=None)
         corner = shop_building(f"{name} corner", _CORNER_DEPTH, plain, 0.1, ())
         side = shop_building(f"{name} side", 11.0, _look(rng, 2, shops=2))
         if name == "east":
@@ -73,6 +73,7 @@ def _look(rng: np.random.Generator, index: int, shops: int) -> FacadeLook:
         shops=shop_looks(rng, shops),
         bay=rng.uniform(2.7, 3.4),
         seed=seed,
+        roof=Material(roof_tiles(23), 2.0) if rng.random() < 0.5 else None,
     )
 
 

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 from scene.worlds.interiors import room_behind
 from scene.worlds.lettering import as_bytes, as_picture, shop_board
 from scene.worlds.patterns import flat, painted, scaled, stripes
-from scene.worlds.surfaces import Color, Material, Surface, box, placed, quad
+from scene.worlds.surfaces import Color, Material, Surface, box, grid, placed, quad
 from scene.worlds.textures import Texture
 
 DoubleArray = NDArray[np.float64]
@@ -31,12 +31,16 @@ class ShopLook:
     ink: Color
     frame: Color
     awning: tuple[Color, Color] | None = None
+    goods: str = "books"
     seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class FacadeLook:
-    """Upper walls' material, trim color, storeys above the ground floor, shops along the front."""
+    """Upper walls' material, trim color, storeys above the ground floor, shops along the front.
+
+    roof: material of a pitched roof with chimneys; None: flat.
+    """
 
     wall: Material
     trim: Color
@@ -44,6 +48,7 @@ class FacadeLook:
     shops: tuple[ShopLook, ...]
     bay: float = 3.2
     seed: int = 0
+    roof: Material | None = None
 
 
 @dataclass
@@ -90,6 +95,8 @@ def shop_building(
         name + " cornice", (length / 2, -0.10, height + 0.12), (length, 0.5, 0.34), trim, cell=1.5
     )
     middle = (length / 2, depth / 2 + 0.01, height / 2)
+    if look.roof is not None:
+        building.surfaces += _pitched_roof(name, length, depth, height + 0.28, look.roof)
     # a little narrower than its front, so that no two walls share a plane
     size = (length - 0.06, depth, height)
     building.surfaces += box(name + " body", middle, size, look.wall, body, 1.5)
@@ -100,6 +107,29 @@ def shop_building(
             )
         )
     return building
+
+
+def _pitched_roof(
+    name: str, length: float, depth: float, base: float, tiles: Material
+) -> list[Surface]:
+    """Two slopes, two gables, a chimney at either end."""
+    rise, middle = 0.42 * depth, depth / 2
+    eaves = -0.28
+    brick = Material(painted((0.50, 0.34, 0.28), 54, 0.3), None)
+    slope = (0, middle - eaves, rise)
+    parts = [
+        quad(name + " roof", (0, eaves, base), (length, 0, 0), slope, tiles, 1.5),
+        quad(name + " roof back", (length, depth - eaves, base), (-length, 0, 0),
+             (0, eaves - middle, rise), tiles, 3),
+    ]  # fmt: skip
+    for label, x, order in (("west", 0.05, 1), ("east", length - 0.05, -1)):
+        ends = np.array([[x, depth, base], [x, 0, base]])[::order]
+        ridge = np.array([[x, middle, base + rise - 0.05]] * 2)
+        parts.append(grid(f"{name} gable {label}", np.stack([ends, ridge]), brick))
+    for x in (0.7, length - 0.7):
+        foot = (x, middle, base + rise + 0.2)
+        parts += box(f"{name} chimney {x:.1f}", foot, (0.6, 0.9, 1.4), brick, cell=2)
+    return parts
 
 
 def wall_with_openings(
@@ -241,7 +271,7 @@ def shop_front(name: str, left: float, width: float, look: ShopLook, wall: Mater
         building.surfaces += _bars(f"{name} {part}", shifted, frame, part == "door")
         pane_at, w, h = (shifted[0], 0.12, shifted[1]), rect[2] - rect[0], rect[3] - rect[1]
         building.panes.append(quad(f"{name} {part} pane", pane_at, (w, 0, 0), (0, 0, h), frame, 9))
-    building.surfaces += room_behind(name, left + pier, width - 2 * pier, look.seed)
+    building.surfaces += room_behind(name, left + pier, width - 2 * pier, look.seed, look.goods)
     building.surfaces += _name_board(name, left, width, look)
     if look.awning is not None:
         building.surfaces += _awning(name, left + 0.2, width - 0.4, look.awning)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from scene.worlds.patterns import asphalt, painted, paving
-from scene.worlds.surfaces import Material, Surface, disc, quad
+from scene.worlds.surfaces import Material, Surface, disc, grid, quad
+
+DoubleArray = NDArray[np.float64]
 
 SIDE_ROAD = (-8.4, -0.9)
 """x range of the side road, which runs along y up to the main road."""
@@ -15,6 +18,8 @@ MAIN_ROAD = (3.0, 11.0)
 """y range of the main road, which runs along x."""
 KERB = 0.13
 """Height of the pavements above the roads, metres."""
+CORNER_RADIUS = 1.2
+"""Of the pavements' corners, metres; a whole number of slabs."""
 FAR = 90.0
 """How far the main road goes either way, metres."""
 SOUTH = -70.0
@@ -39,7 +44,7 @@ def street_ground(look: GroundLook) -> list[Surface]:
     meadow = Material(painted((0.36, 0.42, 0.24), 58), 40.0)
     west, east = SIDE_ROAD
     south, north = MAIN_ROAD
-    west_width = west - WEST_FRONT
+    west_width, east_width, r = west - WEST_FRONT, EAST_FRONT - east, CORNER_RADIUS
     parts = [
         # the road is split so that its vertices are dense only where the cameras are
         _flat("side road", (west, -14, 0), (east - west, 14 + south), road, 0.4),
@@ -47,10 +52,16 @@ def street_ground(look: GroundLook) -> list[Surface]:
         _flat("main road", (-14, south, 0), (26, north - south), road, 0.45),
         _flat("main road west", (-FAR, south, 0), (FAR - 14, north - south), road, 2.5),
         _flat("main road east", (12, south, 0), (FAR - 12, north - south), road, 2.5),
-        _flat("pavement east", (east, -14, KERB), (EAST_FRONT - east, 14 + south), slabs, 0.3),
+        _flat("pavement east", (east + r, -14, KERB), (east_width - r, 14 + south), slabs, 0.3),
+        _flat("pavement east edge", (east, -14, KERB), (r, 14 + south - r), slabs, 0.3),
+        _rounded("pavement east round", (east + r, south - r), 90, slabs),
+        _flat("corner east", (east, south - r, 0), (r, r), road),
         _flat("pavement east south", (east, SOUTH, KERB), (EAST_FRONT - east, -14 - SOUTH), slabs),
         _flat("pavement corner east", (EAST_FRONT, 0, KERB), (FAR - EAST_FRONT, south), slabs, 1.0),
-        _flat("pavement west", (WEST_FRONT, -14, KERB), (west_width, 14 + south), slabs, 0.5),
+        _flat("pavement west", (WEST_FRONT, -14, KERB), (west_width - r, 14 + south), slabs, 0.5),
+        _flat("pavement west edge", (west - r, -14, KERB), (r, 14 + south - r), slabs, 0.5),
+        _rounded("pavement west round", (west - r, south - r), 0, slabs),
+        _flat("corner west", (west - r, south - r, 0), (r, r), road),
         _flat("pavement west south", (WEST_FRONT, SOUTH, KERB), (west_width, -14 - SOUTH), slabs),
         _flat("pavement corner west", (-FAR, 0, KERB), (FAR + WEST_FRONT, south), slabs, 1.0),
         _flat("pavement north", (-18, north, KERB), (36, NORTH_FRONT - north), slabs, 0.5),
@@ -71,29 +82,65 @@ def _flat(
     return quad(name, corner, (size[0], 0, 0), (0, size[1], 0), material, cell)
 
 
+def _rounded(
+    name: str, center: tuple[float, float], start_deg: float, material: Material
+) -> Surface:
+    """A quarter disc of pavement that rounds a corner."""
+    angle = np.radians(np.linspace(start_deg, start_deg + 90, 10))
+    radius = np.linspace(1e-3, CORNER_RADIUS, 5)[:, None]
+    x, y = center[0] + radius * np.cos(angle), center[1] + radius * np.sin(angle)
+    points = np.stack([x, y, np.full_like(x, KERB)], axis=-1)[:, ::-1]
+    sheet = grid(name, points, material)
+    tile = material.tile_m or 1.0
+    uv = (sheet.vertices[:, :2] - (SIDE_ROAD[1], -14.0)) / tile
+    return replace(sheet, uv=uv, normals=np.broadcast_to((0.0, 0, 1.0), sheet.normals.shape).copy())
+
+
 def _kerbs() -> list[Surface]:
     """Kerb stones: a pale top strip and the face towards the road."""
-    stone = Material(painted((0.64, 0.63, 0.61), 59, 0.25), 1.5)
     west, east = SIDE_ROAD
     south, north = MAIN_ROAD
-    runs = [
-        # start, direction along which the road lies on the RIGHT hand, length
-        ("east", (east, south), (0, -1), south - SOUTH),
-        ("west", (west, SOUTH), (0, 1), south - SOUTH),
-        ("corner east", (FAR, south), (-1, 0), FAR - east),
-        ("corner west", (west, south), (-1, 0), FAR + west),
-        ("north", (-FAR, north), (1, 0), 2 * FAR),
+    r = CORNER_RADIUS
+    arc = np.radians(np.linspace(0, 90, 10))
+    turn_east = np.stack([east + r - r * np.sin(arc), south - r + r * np.cos(arc)], axis=1)
+    turn_west = np.stack([west - r + r * np.cos(arc), south - r + r * np.sin(arc)], axis=1)
+    # the road lies on the RIGHT hand of each path
+    paths = {
+        "east": np.vstack(
+            [_line((FAR, south), turn_east[0]), turn_east, _line(turn_east[-1], (east, SOUTH))]
+        ),
+        "west": np.vstack(
+            [_line((west, SOUTH), turn_west[0]), turn_west, _line(turn_west[-1], (-FAR, south))]
+        ),
+        "north": _line((-FAR, north), (FAR, north)),
+    }
+    return [sheet for name, path in paths.items() for sheet in _kerb(name, path)]
+
+
+def _line(start: ArrayLike, end: ArrayLike) -> DoubleArray:
+    start, end = np.asarray(start, float), np.asarray(end, float)
+    steps = max(2, int(np.linalg.norm(end - start) / 1.5))
+    line: DoubleArray = start + np.linspace(0, 1, steps + 1)[:, None] * (end - start)
+    return line
+
+
+def _kerb(name: str, path: DoubleArray) -> list[Surface]:
+    """Face and top of a kerb along (n, 2) points."""
+    stone = Material(painted((0.64, 0.63, 0.61), 59, 0.25), 1.5)
+    keep = np.concatenate([[True], np.linalg.norm(np.diff(path, axis=0), axis=1) > 1e-6])
+    path = path[keep]
+    along = np.gradient(path, axis=0)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    inner = path + 0.15 * np.stack([-along[:, 1], along[:, 0]], axis=1)
+    top = KERB + 0.004
+
+    def at(points: DoubleArray, z: float) -> DoubleArray:
+        return np.column_stack([points, np.full(len(points), z)])
+
+    return [
+        grid(f"kerb {name}", np.stack([at(path, 0), at(path, top)]), stone),
+        grid(f"kerb top {name}", np.stack([at(path, top), at(inner, top)]), stone),
     ]
-    parts = []
-    for name, start, along, length in runs:
-        a = np.array([*along, 0.0])
-        inward = np.array([-a[1], a[0], 0.0])
-        origin = np.array([*start, 0.0])
-        up = np.array([0, 0, KERB + 0.004])
-        cell = 1.0 if length < 40 else 2.0
-        parts.append(quad(f"kerb {name}", origin, a * length, up, stone, cell))
-        parts.append(quad(f"kerb top {name}", origin + up, a * length, inward * 0.15, stone, cell))
-    return parts
 
 
 def _markings() -> list[Surface]:

@@ -30,7 +30,7 @@ class Daylight:
     overcast: float = 0.0
     zenith: Color = (0.24, 0.42, 0.80)
     horizon: Color = (0.66, 0.75, 0.86)
-    clouds: float = 0.5
+    clouds: float = 0.75
     cloud_seed: int = 90
     haze_m: float = 420.0
 
@@ -78,6 +78,6 @@ class Daylight:
         clouds = fractal_noise(512, self.cloud_seed, coarsest=3, octaves=6)
         plane = directions[:, :2] / (up + 0.16)[:, None] * 0.12
         rows, columns = ((plane[:, i] * 512).astype(np.int64) % 512 for i in (1, 0))
-        cover = np.clip((clouds[rows, columns] - 0.52) * 3.5, 0, 1) * self.clouds
+        cover = np.clip((clouds[rows, columns] - 0.47) * 3.5, 0, 1) * self.clouds
         fade: FloatArray = (cover * np.clip(up * 6 - 0.3, 0, 1)).astype(np.float32)
         return fade

@@ -129,6 +129,19 @@ def stone_blocks(seed: int, color: Color, rows: int = 6) -> Texture:
 
 
 @lru_cache(maxsize=4)
+def roof_tiles(seed: int, color: Color = (0.36, 0.33, 0.33)) -> Texture:
+    """Slates in rows, 2 m."""
+    size, rows, columns = 256, 10, 12
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[:size, :size].astype(np.float32)
+    row = np.minimum((y * rows / size).astype(np.int64), rows - 1)
+    column = (x * columns / size + 0.5 * (row % 2)).astype(np.int64) % columns
+    shade = rng.uniform(0.8, 1.12, (rows, columns))[row, column]
+    shade = shade * (1 - 0.25 * ((y * rows / size) % 1 > 0.86))
+    return Texture.from_srgb((np.asarray(color, np.float32) * shade[..., None]).astype(np.float32))
+
+
+@lru_cache(maxsize=4)
 def grass(seed: int) -> Texture:
     """Short grass, 2 m."""
     tone = 0.5 * fractal_noise(512, seed, 4, 7) + 0.5 * fractal_noise(512, seed + 1, 48, 4)

@@ -8,6 +8,7 @@ import numpy as np
 
 from scene.worlds.facades import ShopLook
 from scene.worlds.ground import GroundLook
+from scene.worlds.interiors import GOODS_KINDS
 from scene.worlds.light import Daylight
 from scene.worlds.patterns import scaled
 from scene.worlds.surfaces import Color
@@ -17,6 +18,12 @@ SHOP_NAMES = (
     "BAKERY", "BOOKS & TEA", "HARDWARE", "FLORIST", "CYCLES", "PHARMACY", "CAFE LUMEN", "RECORDS",
     "TOYS", "SHOES", "GREENGROCER", "OPTICIAN", "TAILOR", "CHEESE", "LAMPS", "PAPER & INK",
 )  # fmt: skip
+
+SHOP_GOODS = {
+    "BAKERY": "loaves", "BOOKS & TEA": "books", "PHARMACY": "bottles", "TAILOR": "clothes",
+    "FLORIST": "pots", "SHOES": "clothes", "CHEESE": "loaves", "CAFE LUMEN": "pictures",
+    "PAPER & INK": "books", "GREENGROCER": "bottles",
+}  # fmt: skip
 
 BOARD_COLORS: tuple[tuple[Color, Color], ...] = (
     ((0.13, 0.22, 0.20), (0.90, 0.82, 0.58)),
@@ -41,10 +48,10 @@ CAR_PAINTS: tuple[Color, ...] = (
     (0.36, 0.12, 0.14),
 )
 LEAF_COLORS: tuple[Color, ...] = (
-    (0.30, 0.42, 0.15),
-    (0.24, 0.38, 0.16),
-    (0.40, 0.44, 0.16),
-    (0.50, 0.36, 0.12),
+    (0.36, 0.47, 0.20),
+    (0.30, 0.44, 0.21),
+    (0.46, 0.50, 0.22),
+    (0.56, 0.42, 0.18),
 )
 
 
@@ -86,6 +93,8 @@ class StreetSettings:
         CarLook((0.13, 0.27, 0.48), "AD 2047", True),
         CarLook((0.74, 0.75, 0.76), "VC 118", False),
         CarLook((0.36, 0.12, 0.14), "SC 3305", True),
+        CarLook((0.30, 0.34, 0.30), "EN 90", True),
+        CarLook((0.16, 0.17, 0.19), "IS 4471", False),
     )
     leaf_color: Color = LEAF_COLORS[0]
     trees: int = 4
@@ -103,7 +112,8 @@ def shop_looks(rng: np.random.Generator, count: int) -> tuple[ShopLook, ...]:
         awning = AWNINGS[int(rng.integers(len(AWNINGS)))] if rng.random() < 0.45 else None
         frame = scaled(ground, 0.8, 0.08)
         name = SHOP_NAMES[names[i % len(names)]]
-        looks.append(ShopLook(name, ground, ink, frame, awning, int(rng.integers(1000))))
+        goods = SHOP_GOODS.get(name, GOODS_KINDS[int(rng.integers(len(GOODS_KINDS)))])
+        looks.append(ShopLook(name, ground, ink, frame, awning, goods, int(rng.integers(1000))))
     return tuple(looks)
 
 
@@ -113,7 +123,7 @@ def random_settings(seed: int) -> StreetSettings:
     paints = rng.permutation(len(CAR_PAINTS))
     cars = tuple(
         CarLook(CAR_PAINTS[paints[i]], f"AD {rng.integers(1000, 9999)}", bool(rng.random() < 0.5))
-        for i in range(3)
+        for i in range(5)
     )
     every = ("hydrant", "bin", "bench", "letter box", "planter", "bollards")
     return StreetSettings(

@@ -197,6 +197,9 @@ def standing_sign(
         _rim(name + " rim", plate, back, metal),
         cylinder(name + " pole", foot, 0.032, center_height + 0.42 * look.width, metal, sides=16),
     ]
+    for i, offset in enumerate((-0.36, 0.36)):
+        bolt = center + offset * look.width * down + 0.003 * normal
+        surfaces.append(disc(f"{name} bolt {i}", bolt, right, -down, 0.011, metal, 10))
     return surfaces, SignFrame(label, name, center, right, down, normal, look.width)
 
 

@@ -182,12 +182,18 @@ def _things(settings: StreetSettings) -> list[Surface]:
     """Cars, trees and pavement furniture."""
     rng = np.random.default_rng([31, settings.seed])
     parts: list[Surface] = []
-    spots = (((-7.3, -5.2, 0), 90.0), ((-6.2, 9.95, 0), 180.0), ((5.6, 9.95, 0), 180.0))
+    spots = (
+        ((-7.3, -5.2, 0), 90.0),
+        ((-6.2, 9.95, 0), 180.0),
+        ((5.6, 9.95, 0), 180.0),
+        ((-15.5, 9.95, 0), 180.0),
+        ((17.0, 9.95, 0), 180.0),
+    )
     for i, (look, (spot, yaw)) in enumerate(zip(settings.cars, spots, strict=False)):
         shift = rng.uniform(-0.6, 0.6) if yaw == 180 else 0.0
         parts += placed(parked_car(f"car {i}", look), np.add(spot, (shift, 0, 0)), yaw)
     for i, (x, y) in enumerate(_TREE_SPOTS[: settings.trees]):
-        height, crown = rng.uniform(3.3, 3.9), rng.uniform(1.25, 1.6)
+        height, crown = rng.uniform(4.0, 4.6), rng.uniform(1.5, 1.9)
         foot = (x + rng.uniform(-0.3, 0.3), y, KERB)
         parts += tree(f"tree {i}", foot, height, crown, 70 + 20 * i, settings.leaf_color)
     parts += lamp_post("lamp east", (2.4, 2.5, KERB), yaw_deg=180)

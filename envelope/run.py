@@ -151,7 +151,7 @@ class Run:
     def criterion(self, victim: str, kind: str) -> Criterion:
         """How a victim's stored answers are read. kind: classifier, detector or grounder."""
         return self.settings.reading.criterion(
-            self.settings.choice(victim), kind, self._thresholds().get(victim)
+            self.settings.choice(victim), kind, self.thresholds().get(victim)
         )
 
     def table(
@@ -169,7 +169,7 @@ class Run:
 
         views = self.store.views(self.store.geometry())
         reading = reading or self.settings.reading
-        thresholds = self._thresholds()
+        thresholds = self.thresholds()
 
         def criterion_of(victim: str, kind: str) -> Criterion:
             choice = self.settings.choice(victim)
@@ -204,7 +204,7 @@ class Run:
         if self.read_only:
             raise InputError(f"{self.folder}: the run is opened read-only")
 
-    def _thresholds(self) -> dict[str, float]:
+    def thresholds(self) -> dict[str, float]:
         """Each victim's conventional threshold, as it said when it last scored."""
         known = self.store.settings()
         found = {}

@@ -195,12 +195,18 @@ class ScoringService:
             return False
         return time.perf_counter() - job.asked < self.settings.hush_s
 
+    def note_settings(self, worker: VictimWorker) -> None:
+        """Store what the loaded victim's answers depend on, per render kind."""
+        name = worker.slot.name
+        for kind in self.stage.kinds:
+            fields = {"picture": self.stage.picture_fields(kind), **worker.settings_fields()}
+            found = digest([name, fields])
+            self.store.add_settings(found, name, kind, {**fields, **worker.about()})
+            self._hashes[name, kind] = found
+
     def victim_ready(self, name: str) -> None:
-        """Make the victim's settings known, or give its share of the work up."""
+        """Go on with the victim, or give its share of the work up."""
         worker = self._workers[name]
-        if worker.state == "ready":
-            for kind in self.stage.kinds:
-                self._note_settings(worker, kind)
         with self.lock:
             if worker.state == "failed":
                 items, worker.inbox = worker.inbox, []
@@ -378,13 +384,6 @@ class ScoringService:
 
     def _live(self) -> list[str]:
         return [name for name, worker in self._workers.items() if worker.state == "ready"]
-
-    def _note_settings(self, worker: VictimWorker, kind: str) -> None:
-        fields = {"picture": self.stage.picture_fields(kind), **worker.settings_fields()}
-        found = digest([worker.slot.name, fields])
-        about = {**fields, **worker.about()}
-        self.store.add_settings(found, worker.slot.name, kind, about)
-        self._hashes[worker.slot.name, kind] = found
 
     def _cannot_store(self, error: sqlite3.Error) -> None:
         """A full disk or a lost folder: stop, so that no work is done for nothing."""

@@ -41,6 +41,10 @@ class Desk(Protocol):
         """Whether work that is not urgent shall wait. Lock held."""
         ...
 
+    def note_settings(self, worker: VictimWorker) -> None:
+        """Store what the loaded victim's answers depend on."""
+        ...
+
     def victim_ready(self, name: str) -> None:
         """The victim is loaded, or has failed to load."""
         ...
@@ -121,27 +125,33 @@ class VictimWorker:
         self._caller.close()
 
     def _work(self) -> None:
-        self._load()
+        problem = self._load()
+        with self._desk.lock:
+            self.message = problem
+            self.state = "failed" if problem else "ready"
         self._desk.victim_ready(self.slot.name)
-        if self.state == "failed":
+        if problem:
             return
         while batch := self._take():
             answered = self._score(batch)
             self._desk.deliver(self.slot.name, answered)
 
-    def _load(self) -> None:
+    def _load(self) -> str:
+        """Load the victim and make its settings known; what went wrong, or ""."""
+
         def load() -> Victim:
             with _LOADING:
                 return self.slot.load()
 
         try:
             self.victim = self._caller.call(load, 10 * self._desk.settings.call_timeout_s)
-            self.state = "ready"
+            self._desk.note_settings(self)
         except InputError as error:
-            self.state, self.message = "failed", str(error)
+            return str(error)
         except Exception as error:  # whatever a foreign model raises stops this victim alone
             logger.exception("%s did not load", self.slot.name)
-            self.state, self.message = "failed", _in_words(error)
+            return _in_words(error)
+        return ""
 
     def _take(self) -> list[Item]:
         """The next pictures to score together; empty when the service closes."""

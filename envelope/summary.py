@@ -1,0 +1,176 @@
+"""What a run says, as plain values: rates with counts and intervals, and the cells behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from envelope.cells import Cell, Measure, ScoreTable
+from envelope.condition import ANCHOR, Condition
+from envelope.outcome import FAILURE_MODES
+from envelope.region import is_inside, nearest, region_of
+from envelope.run import Reading, Run
+from envelope.sweep import SweepPlan
+from scene.errors import InputError
+
+CONTROLS = ("clean", "gray")
+
+
+def summarize(
+    run: Run,
+    plan: SweepPlan | None = None,
+    reading: Reading | None = None,
+    skip_hidden: bool = False,
+) -> dict[str, Any]:
+    """Everything that `advscene envelope` prints, as JSON values.
+
+    plan: the cells that count, default the run's sweep. reading: thresholds, default the run's.
+
+    Per victim: `kinds` (ASR of every render kind; gain over clean, cASR and failure modes of the
+    patch kinds), `right` (share right on clean and gray in observable conditions), `near_anchor`
+    (the block of up to three values per axis around the anchor: nine cells of a two-axis grid),
+    `ends`: `far`, all cells at the largest swept radius; `oblique`, all cells at the smallest and
+    largest swept azimuth; `far_or_oblique`, both together; `regions` (the envelope by ASR and by
+    cASR), `nearest`: the condition nearest to the anchor where the attack works (`working`) and
+    where the victim holds (`holding`), and `cells`.
+    """
+    plan = plan or run.settings.sweep
+    if plan is None:
+        raise InputError(f"{run.folder}: nothing was swept yet; run `advscene sweep` first")
+    reading = reading or run.settings.reading
+    table = run.table(plan, reading, skip_hidden)
+    victims = {name: _victim(run, table, plan, reading, name) for name in table.victims}
+    return {
+        "run": run.name,
+        "scene": dict(run.about["scene"]),
+        "patch": dict(run.about.get("patch", {})),
+        "label": reading.label,
+        "tau": reading.tau,
+        "seed": run.settings.stage.seed,
+        "render": run.settings.to_dict()["render"],
+        "plan": plan.to_dict(),
+        "cells": len(plan.cells()),
+        "views": _views(run, plan),
+        "victims": victims,
+    }
+
+
+def _victim(
+    run: Run, table: ScoreTable, plan: SweepPlan, reading: Reading, name: str
+) -> dict[str, Any]:
+    kind_of_answer = _answer_kind(run, name)
+    criterion = reading.criterion(
+        run.settings.choice(name), kind_of_answer, run.thresholds().get(name)
+    )
+    kinds = table.kinds(name)
+    found: dict[str, Any] = {
+        "answers": kind_of_answer,
+        "criterion": asdict(criterion),
+        "right": {k: _rate(table, name, "accuracy", k) for k in CONTROLS if k in kinds},
+        "kinds": {kind: _kind(table, name, kind) for kind in kinds},
+    }
+    if "adversarial" not in kinds:
+        return found
+    found["near_anchor"] = _group(table, name, plan.near_anchor())
+    found["ends"] = {end: _group(table, name, cells) for end, cells in ends(plan).items() if cells}
+    measures: tuple[Measure, ...] = ("asr", "casr")
+    cells = {m: table.cells(plan.cells(), name, m) for m in measures}
+    found["regions"] = {
+        m: region_of(c, list(plan.axes), plan.base).to_dict() for m, c in cells.items()
+    }
+    found["nearest"] = {
+        "holding": _place(nearest(cells["asr"], ANCHOR, works=False)),
+        "working": _place(nearest(cells["asr"], ANCHOR, works=True)),
+    }
+    found["cells"] = [_cell(a, c) for a, c in zip(cells["asr"], cells["casr"], strict=True)]
+    return found
+
+
+def ends(plan: SweepPlan) -> dict[str, tuple[Condition, ...]]:
+    """The cells of the far and the oblique end of a plan (see `summarize`)."""
+    far = plan.at_end("radius", both=False)
+    oblique = plan.at_end("azimuth_deg", both=True)
+    together = tuple(dict.fromkeys((*far, *oblique)))
+    return {"far": far, "oblique": oblique, "far_or_oblique": together}
+
+
+def _kind(table: ScoreTable, victim: str, kind: str) -> dict[str, Any]:
+    found = {
+        "asr": _rate(table, victim, "asr", kind),
+        "errors": table.errors.get((victim, kind), 0),
+        "omissions": dict(table.omissions.get((victim, kind), {})),
+    }
+    if kind not in CONTROLS:
+        found["gain"] = _rate(table, victim, "gain", kind)
+        found["casr"] = _rate(table, victim, "casr", kind)
+        found["modes"] = {mode: _rate(table, victim, mode, kind) for mode in FAILURE_MODES}
+    return found
+
+
+def _group(table: ScoreTable, victim: str, cells: Sequence[Condition]) -> dict[str, Any]:
+    return {
+        "cells": len(cells),
+        "asr": table.rate(victim, "asr", conditions=cells).to_dict(),
+        "casr": table.rate(victim, "casr", conditions=cells).to_dict(),
+        "right_on_gray": table.rate(victim, "accuracy", "gray", cells).to_dict(),
+    }
+
+
+def _rate(table: ScoreTable, victim: str, measure: Measure, kind: str) -> dict[str, Any]:
+    return table.rate(victim, measure, kind).to_dict()
+
+
+def _cell(asr: Cell, casr: Cell) -> dict[str, Any]:
+    return {
+        "condition": {k: v for k, v in asr.condition.to_dict().items() if k != "variant"},
+        "state": asr.state,
+        "reason": asr.reason,
+        "asr": _counts(asr),
+        "casr": _counts(casr),
+        "inside": is_inside(asr),
+        "views": asr.views,
+        "observable": asr.observable,
+        "patch_hidden": asr.hidden,
+        "extrapolated": asr.extrapolated,
+    }
+
+
+def _counts(cell: Cell) -> dict[str, Any]:
+    return {"value": cell.value, "of": cell.rate.denominator, "state": cell.state}
+
+
+def _place(cell: Cell | None) -> Mapping[str, float] | None:
+    if cell is None:
+        return None
+    return {k: v for k, v in cell.condition.to_dict().items() if k != "variant"}
+
+
+def _views(run: Run, plan: SweepPlan) -> dict[str, int]:
+    """How many of the plan's views were drawn, and what was found about them."""
+    keys = {c.key for c in plan.cells()}
+    seen = [
+        view.observation
+        for view in run.store.views(run.store.geometry()).values()
+        if view.condition in keys and view.nominal.variant < plan.variants
+    ]
+    observable = [o for o in seen if o.observable]
+    return {
+        "planned": len(plan.cells()) * plan.variants,
+        "drawn": len(seen),
+        "observable": len(observable),
+        "patch_hidden": sum(o.patch_hidden for o in observable),
+        "extrapolated": sum(o.extrapolated for o in observable),
+    }
+
+
+def _answer_kind(run: Run, victim: str) -> str:
+    """Classifier, detector or grounder, from the stored settings or rows."""
+    known = run.store.settings()
+    for (name, _), settings_hash in run.store.current_settings().items():
+        if name == victim:
+            return str(known[settings_hash].get("victim", {}).get("kind", "detector"))
+    for score in run.store.scores():
+        if score.victim == victim:
+            return score.answer.kind
+    return "detector"

@@ -26,10 +26,11 @@ def unproject(depth: ArrayLike, camera: Camera) -> DoubleArray:
     return points
 
 
-def depth_cluster(depths: ArrayLike) -> tuple[BoolArray, float]:
+def depth_cluster(depths: ArrayLike, largest_gap: float = np.inf) -> tuple[BoolArray, float]:
     """The nearest depth cluster that holds at least 20 % of `depths`; clusters part at 10 % gaps.
 
     depths: (N,) camera z; values <= 0 or NaN belong to no cluster and are not counted.
+    largest_gap: world units; clusters part at gaps above this too.
     Returns the (N,) membership and the nearest depth behind the cluster (inf when there is none).
     """
     z = np.asarray(depths, dtype=np.float64)
@@ -39,7 +40,8 @@ def depth_cluster(depths: ArrayLike) -> tuple[BoolArray, float]:
         return member, np.inf
     rows = rows[np.argsort(z[rows], kind="stable")]
     ordered = z[rows]
-    starts = np.flatnonzero(np.diff(ordered, prepend=0.0) > (_GAP - 1) * np.append(0, ordered[:-1]))
+    allowed = np.minimum((_GAP - 1) * ordered[:-1], largest_gap)
+    starts = np.append(0, np.flatnonzero(np.diff(ordered) > allowed) + 1)
     ends = np.append(starts[1:], len(rows))
     # when no cluster is that large, the largest one is the best guess
     large = np.flatnonzero(ends - starts >= _SHARE * len(rows))

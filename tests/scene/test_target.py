@@ -137,6 +137,14 @@ def test_selection_by_the_anchor_box_takes_the_front_thing_and_its_back():
     found = select_from_anchor_box(scene, CAMERA, (43, 29, 75, 51), depth).indices
     n, m, k = len(wall), len(TARGET), len(back)
     np.testing.assert_array_equal(found, np.arange(n, n + m + k))
+    # a wall only half a target's width behind is told apart, though within 10 % of the depth
+    near_wall = plate(-3, 3, -2, 2, 4.38, 0.05)
+    scene = Gaussians.concatenate([near_wall, TARGET])
+    depth = (
+        make_renderer(scene, "cpu").render(CAMERA, outputs=frozenset({"median_depth"})).median_depth
+    )
+    found = select_from_anchor_box(scene, CAMERA, (43, 29, 75, 51), depth).indices
+    np.testing.assert_array_equal(found, len(near_wall) + np.arange(m))
     with pytest.raises(InputError, match="nothing solid"):
         select_from_anchor_box(scene, CAMERA, (43, 29, 75, 51), np.zeros((80, 128)))
 

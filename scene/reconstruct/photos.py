@@ -1,0 +1,73 @@
+"""The photos of a capture in memory, at training size and at half of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scene.camera import Camera
+from scene.capture import Capture, Frame
+from scene.errors import InputError
+
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Photo:
+    """One photo and the camera that fits it. pixels: (3, H, W) uint8 sRGB, planar."""
+
+    name: str
+    camera: Camera
+    pixels: NDArray[np.uint8]
+
+    def planes(self) -> FloatArray:
+        """(3, H, W) float32 in [0, 1]."""
+        return np.multiply(self.pixels, np.float32(1 / 255), dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Photos:
+    """Training and held-out photos; `half` are the training photos at half size."""
+
+    training: tuple[Photo, ...]
+    half: tuple[Photo, ...]
+    held_out: tuple[Photo, ...]
+
+    @property
+    def centers(self) -> NDArray[np.float64]:
+        """(N, 3) where the training photos were taken."""
+        return np.array([photo.camera.center for photo in self.training])
+
+    @property
+    def extent(self) -> float:
+        """3DGS's size of a scene: 1.1 times the farthest camera's distance from their mean."""
+        centers = self.centers
+        extent = 1.1 * float(np.linalg.norm(centers - centers.mean(axis=0), axis=1).max())
+        if extent <= 0:
+            raise InputError("reconstruct: all photos were taken from one point; walk around")
+        return extent
+
+
+def load_photos(capture: Capture, long_side: int) -> Photos:
+    """Read all photos of a capture, shrunk so that the longer side is at most `long_side`."""
+    if len(capture.training) < 3:
+        raise InputError(
+            f"reconstruct: wanted at least 3 training photos, found {len(capture.training)}"
+        )
+    training = tuple(_photo(frame, long_side) for frame in capture.training)
+    half = tuple(_photo(frame, long_side, 2) for frame in capture.training)
+    held_out = tuple(_photo(frame, long_side) for frame in capture.held_out)
+    return Photos(training, half, held_out)
+
+
+def _photo(frame: Frame, long_side: int, divisor: int = 1) -> Photo:
+    camera = frame.camera
+    if max(camera.width, camera.height) > long_side:
+        camera = camera.fitted(long_side)
+    if divisor > 1:
+        camera = camera.resized(max(1, camera.width // divisor), max(1, camera.height // divisor))
+    image = frame.load_image((camera.width, camera.height))
+    pixels = np.round(image * 255).astype(np.uint8)
+    return Photo(frame.name, camera, np.ascontiguousarray(pixels.transpose(2, 0, 1)))

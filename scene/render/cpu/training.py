@@ -61,6 +61,8 @@ class TrainingRenderer:
         self.threads = threads or default_threads()
         self._rows = -1
         self._last: _Pass | None = None
+        self._gradients: FloatArray = aligned((0, 0))
+        self._moments: FloatArray = aligned((0, 0, MOMENTS))
 
     def forward(
         self, parameters: FloatArray, coefficients: int, camera: Camera, background: Color

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from envelope.cells import Measure
+from envelope.cells import Measure, ScoreTable
 from envelope.condition import AXES
 from envelope.outcome import Criterion, judge, most_confident
 from envelope.run import Reading, Run
@@ -31,12 +31,30 @@ td, th { border-bottom: 1px solid #8885; padding: .25rem .75rem .25rem 0; text-a
 
 
 def write_report(
-    run: Run, path: Path, plan: SweepPlan | None = None, reading: Reading | None = None
-) -> None:
-    """The HTML report: one file that needs no network. Written whole or not at all."""
-    facts = summarize(run, plan, reading)
-    text = html_report(run, facts, plan or run.settings.sweep, reading)
-    _write(path, text)
+    run: Run,
+    folder: str | Path,
+    reading: Reading | None = None,
+    skip_hidden: bool = False,
+    plan: SweepPlan | None = None,
+) -> list[Path]:
+    """Write report.html, scores.csv, summary.json and PNG figures; the paths written.
+
+    reading: thresholds, default the run's. skip_hidden: leave out views in which the patch is
+    hidden (scores.csv holds them, marked). plan: whose cells count, default the run's sweep.
+    Each file appears whole or not at all. Raises InputError when nothing was swept.
+    """
+    from envelope.figures_png import write_pngs
+
+    folder = Path(folder)
+    facts = summarize(run, plan, reading, skip_hidden)
+    plan = plan or run.settings.sweep
+    assert plan is not None
+    table = run.table(plan, reading, skip_hidden)
+    _write(folder / "report.html", html_report(run, facts, table, plan))
+    write_csv(run, folder / "scores.csv", reading)
+    write_json(facts, folder / "summary.json")
+    pictures = write_pngs(table, plan, folder)
+    return [folder / "report.html", folder / "scores.csv", folder / "summary.json", *pictures]
 
 
 def write_json(facts: Mapping[str, Any], path: Path) -> None:
@@ -49,19 +67,12 @@ def write_csv(run: Run, path: Path, reading: Reading | None = None) -> None:
     _write(path, rows_csv(run, reading))
 
 
-def html_report(
-    run: Run,
-    facts: Mapping[str, Any],
-    plan: SweepPlan | None,
-    reading: Reading | None = None,
-) -> str:
-    """The report's text; plotly.js is inlined once."""
+def html_report(run: Run, facts: Mapping[str, Any], table: ScoreTable, plan: SweepPlan) -> str:
+    """The report's text: one page that needs no network; plotly.js is inlined once."""
     from plotly.offline import get_plotlyjs
 
-    assert plan is not None
     plots: list[tuple[str, str]] = []
     body = [_head(facts), _recipe(run, facts)]
-    table = run.table(plan, reading)
     for name, victim in facts["victims"].items():
         body.append(f"<h2>{escape(name)}</h2>")
         body.append(_victim_table(victim))
@@ -126,7 +137,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _figures(table: Any, plan: SweepPlan, victim: str, kinds: Sequence[str]) -> list[Any]:
+def _figures(table: ScoreTable, plan: SweepPlan, victim: str, kinds: Sequence[str]) -> list[Any]:
     from envelope.figures import curves, heat_map
 
     if "adversarial" not in kinds:

@@ -8,6 +8,7 @@ from typing import Any
 
 from envelope.cells import Cell, Measure, ScoreTable
 from envelope.condition import ANCHOR, Condition
+from envelope.metrics import Rate
 from envelope.outcome import FAILURE_MODES
 from envelope.region import is_inside, nearest, region_of
 from envelope.run import Reading, Run
@@ -174,3 +175,73 @@ def _answer_kind(run: Run, victim: str) -> str:
         if score.victim == victim:
             return score.answer.kind
     return "detector"
+
+
+def summary_text(facts: Mapping[str, Any]) -> str:
+    """The summary as lines for a terminal; every rate with its counts and interval."""
+    views = facts["views"]
+    lines = [
+        f"{facts['run']}: {facts['label']}, {facts['cells']} conditions x "
+        f"{facts['plan']['variants']} variants; {views['drawn']} of {views['planned']} views "
+        f"drawn, {views['observable']} observable, {views['patch_hidden']} with the patch hidden, "
+        f"{views['extrapolated']} extrapolated",
+    ]
+    for name, victim in facts["victims"].items():
+        lines += ["", *_victim_lines(name, victim)]
+    if not facts["victims"]:
+        lines.append("nothing is scored yet")
+    return "\n".join(lines)
+
+
+def _victim_lines(name: str, victim: Mapping[str, Any]) -> list[str]:
+    criterion = victim["criterion"]
+    gamma = f", gamma {criterion['gamma']:g}" if victim["answers"] == "detector" else ""
+    lines = [f"{name} ({victim['answers']}, {criterion['task']}{gamma}, tau {criterion['tau']:g})"]
+    rows = [(f"right on {kind}", rate) for kind, rate in victim["right"].items()]
+    for kind, found in victim["kinds"].items():
+        rows.append((f"ASR {kind}", found["asr"]))
+        rows += [
+            (f"{m} {kind}", found[k]) for m, k in (("gain", "gain"), ("cASR", "casr")) if k in found
+        ]
+    if "near_anchor" in victim:
+        near = victim["near_anchor"]
+        rows += [
+            (f"  {mode}", rate) for mode, rate in victim["kinds"]["adversarial"]["modes"].items()
+        ]
+        rows.append((f"cASR around the anchor ({near['cells']} cells)", near["casr"]))
+        for end, group in victim["ends"].items():
+            rows.append((f"cASR {end.replace('_', ' ')} ({group['cells']} cells)", group["casr"]))
+    width = max(len(label) for label, _ in rows)
+    lines += [f"  {label:{width}}  {_rate_text(rate)}" for label, rate in rows]
+    if "regions" in victim:
+        lines += [
+            f"  {_region_text(measure, region)}" for measure, region in victim["regions"].items()
+        ]
+    errors = sum(found["errors"] for found in victim["kinds"].values())
+    if errors:
+        lines.append(f"  {errors} answers were errors and are in no count")
+    return lines
+
+
+def _rate_text(rate: Mapping[str, Any]) -> str:
+    return str(Rate(**{key: value for key, value in rate.items() if key != "ranked"}))
+
+
+def _region_text(measure: str, region: Mapping[str, Any]) -> str:
+    size = "undefined" if region["size"] is None else f"{region['size']:.2f}"
+    reach = ", ".join(
+        f"{axis.removesuffix('_deg')} {_edge(extent, 'low')} to {_edge(extent, 'high')}"
+        for axis, extent in region["extent"].items()
+        if extent["low"] is not None
+    )
+    name = {"asr": "ASR", "casr": "cASR"}[measure]
+    where = f"; from the anchor: {reach}" if reach else "; the anchor is outside"
+    return (
+        f"envelope ({name} >= 0.5): {size} of the observable conditions "
+        f"({region['inside']}/{region['observable']}){where}"
+    )
+
+
+def _edge(extent: Mapping[str, Any], side: str) -> str:
+    """An edge of the envelope; `or beyond` where the sweep ends there."""
+    return f"{extent[side]:g}" + (" or beyond" if extent[f"open_{side}"] else "")

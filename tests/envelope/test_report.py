@@ -13,10 +13,9 @@ from envelope_fakes import ColorDetector, ColorGrounder, slot
 from test_sweep_end_to_end import make_run
 
 from envelope.engine.local import ScoringService
-from envelope.figures_png import write_pngs
 from envelope.report import rows_csv, write_csv, write_json, write_report
 from envelope.run import Reading, Run
-from envelope.summary import summarize
+from envelope.summary import summarize, summary_text
 from envelope.sweep import SweepPlan
 from envelope.victims.protocols import Grounding
 from scene.errors import InputError
@@ -45,7 +44,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 def test_report_needs_no_network_and_inlines_plotly_once(run: Run, tmp_path: Path) -> None:
-    write_report(run, tmp_path / "report.html")
+    write_report(run, tmp_path)
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert text.count("plotly.js v") == 1
     ours = re.sub(r"<script>/\*\*.*?</script>", "", text, count=1, flags=re.S)
@@ -56,7 +55,7 @@ def test_report_needs_no_network_and_inlines_plotly_once(run: Run, tmp_path: Pat
 
 
 def test_victims_words_are_never_markup(run: Run, tmp_path: Path) -> None:
-    write_report(run, tmp_path / "report.html")
+    write_report(run, tmp_path)
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<script>alert" not in text
     assert "rude </td><b>" not in text.replace("\\u003c", "<").split("<script>", 2)[0]
@@ -95,9 +94,22 @@ def test_json_and_pngs(run: Run, tmp_path: Path) -> None:
     facts = summarize(run)
     write_json(facts, tmp_path / "summary.json")
     assert json.loads((tmp_path / "summary.json").read_text()) == json.loads(json.dumps(facts))
-    written = write_pngs(run.table(run.settings.sweep), run.settings.sweep, tmp_path / "png")  # type: ignore[arg-type]
-    assert len(written) == 2 * 3
+    written = write_report(run, tmp_path / "out")
+    assert [p.name for p in written[:3]] == ["report.html", "scores.csv", "summary.json"]
+    # per victim: ASR, cASR and one curve
+    assert len(written) == 3 + 2 * 3
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {p.name for p in written}
     assert all(path.stat().st_size > 3000 for path in written)
+
+
+def test_summary_text_says_what_it_rests_on(run: Run) -> None:
+    text = summary_text(summarize(run))
+    assert "colors (detector" in text
+    # three conditions of two variants: the clean render is right everywhere
+    assert re.search(r"right on clean +1\.00 \[", text)
+    assert "6/6 samples, 3 conditions" in text
+    assert "not ranked" in text
+    assert "\x1b" not in text and "<" not in text.replace("rude </td><b>", "")
 
 
 def test_nothing_swept_is_one_sentence(run: Run) -> None:

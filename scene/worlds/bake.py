@@ -59,8 +59,7 @@ def _lit_by(
         found = np.empty((len(directions), 3), np.float32)
         sky = hits.triangle < 0
         found[sky] = daylight.sky(directions[sky])
-        hit = np.flatnonzero(~sky)
-        found[hit] = merged.mixed(emitted, hits, hit)
+        merged.mixed(emitted, hits, found)
         return found
 
     return radiance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import multiprocessing
@@ -52,7 +53,7 @@ def write_capture(
     folder, settings = Path(folder), settings or CaptureSettings()
     street = street or StreetSettings()
     (folder / "images").mkdir(parents=True, exist_ok=True)
-    world = StreetWorld(street, _kept_light(folder, street))
+    world = StreetWorld(street, _kept_light(folder, recipe_hash(street, settings)))
     _write_array(folder / "light.npy", world.world.baked)
     cameras = world.capture_cameras(settings.size)
     _write_points(folder / "points.ply", *world.surface_points(settings.points))
@@ -124,18 +125,27 @@ def _take(street: StreetWorld, path: str, camera: Camera, samples: int) -> None:
     os.replace(partial, path)
 
 
-def _kept_light(folder: Path, street: StreetSettings) -> NDArray[np.float32] | None:
-    """Light kept by an interrupted call for the same street."""
-    recipe = folder / "street.json"
-    text = json.dumps(asdict(street), sort_keys=True)
-    light = folder / "light.npy"
-    if recipe.exists() and recipe.read_text() == text and light.exists():
+def recipe_hash(street: StreetSettings, settings: CaptureSettings) -> str:
+    """Hash of all that decides the photos: both settings and the sources of the worlds."""
+    recipe = {"street": asdict(street), "size": settings.size, "samples": settings.samples_per_axis}
+    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _kept_light(folder: Path, recipe: str) -> NDArray[np.float32] | None:
+    """Light kept by an interrupted call of the same recipe; otherwise old photos are removed."""
+    mark, light = folder / "recipe.txt", folder / "light.npy"
+    if mark.exists() and mark.read_text() == recipe and light.exists():
         kept: NDArray[np.float32] = np.load(light)
         return kept
-    for old in (folder / "images").glob("*.png"):
-        _log.info("%s shows another street and is taken again", old.name)
-        old.unlink()
-    recipe.write_text(text)
+    old = list((folder / "images").glob("*.png"))
+    if old:
+        _log.info("%d photos of another recipe are taken again", len(old))
+    for photo in (*old, light):
+        photo.unlink(missing_ok=True)
+    mark.write_text(recipe)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,24 @@ from scene.worlds.tracer import Hits, Tracer
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What is known at the hit points of n rays; zeros where nothing was hit.
+
+    points: (n, 3). normals, flat_normals: (n, 3) smooth and geometric, on the side looked at.
+    light: (n, 3) baked irradiance and glow. albedo: (n, 3) linear. footprint: (n,) metres across
+    a sample. surface: (n,) index, -1 where nothing was hit.
+    """
+
+    points: FloatArray
+    normals: FloatArray
+    flat_normals: FloatArray
+    light: FloatArray
+    albedo: FloatArray
+    footprint: FloatArray
+    surface: IntArray
 
 
 class MergedSurfaces:
@@ -27,8 +46,10 @@ class MergedSurfaces:
         faces = [s.faces + start for s, start in zip(surfaces, starts, strict=True)]
         self.vertices = np.concatenate([s.vertices for s in surfaces]).astype(np.float32)
         self.normals = np.concatenate([s.normals for s in surfaces]).astype(np.float32)
-        self.faces = np.concatenate(faces)
-        self.surface_of_face = np.repeat(np.arange(len(surfaces)), [len(f) for f in faces])
+        self.faces = np.concatenate(faces).astype(np.int32)
+        self.surface_of_face = np.repeat(
+            np.arange(len(surfaces), dtype=np.int32), [len(f) for f in faces]
+        )
         counts = [len(surface.vertices) for surface in surfaces]
         self.surface_of_vertex = np.repeat(np.arange(len(surfaces)), counts)
         self.gloss = np.array([s.material.gloss for s in surfaces], np.float32)
@@ -38,12 +59,13 @@ class MergedSurfaces:
         textures = {id(s.material.texture): s.material.texture for s in surfaces}
         order = {key: i for i, key in enumerate(textures)}
         self._atlas = TextureAtlas(list(textures.values()))
-        self._texture = np.array([order[id(s.material.texture)] for s in surfaces])
+        self._texture = np.array([order[id(s.material.texture)] for s in surfaces], np.int32)
         self._tint = np.array([s.material.tint for s in surfaces], np.float32)
         self._density = np.array([_texels_per_metre(s) for s in surfaces], np.float32)
         corners = self.vertices[self.faces]
         flat = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-        self._flat_normals = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-20)
+        length = np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), np.float32(1e-20))
+        self._flat_normals = (flat / length).astype(np.float32)
         self._mend_normals()
 
     def _mend_normals(self) -> None:
@@ -56,25 +78,40 @@ class MergedSurfaces:
         total = np.where(length > 1e-9, total / np.maximum(length, 1e-9), (0.0, 0.0, 1.0))
         self.normals[bad] = total[bad]
 
-    def mixed(self, per_vertex: FloatArray, hits: Hits, hit: IntArray) -> FloatArray:
-        """Values (V, k) interpolated at the chosen hits, (n, k)."""
-        corners = self.faces[hits.triangle[hit]]
-        b1, b2 = hits.b1[hit, None], hits.b2[hit, None]
-        mixed: FloatArray = (
-            per_vertex[corners[:, 0]] * (1 - b1 - b2)
-            + per_vertex[corners[:, 1]] * b1
-            + per_vertex[corners[:, 2]] * b2
-        )
-        return mixed
+    def mixed(self, per_vertex: FloatArray, hits: Hits, out: FloatArray) -> None:
+        """Interpolate values (V, 3) at hits into out (n, 3); misses are left alone."""
+        from scene.worlds.kernels import mixed_values
 
-    def albedo(
-        self, hits: Hits, hit: IntArray, footprint: FloatArray | float, dither: FloatArray | float
-    ) -> FloatArray:
-        """(n, 3) linear reflectance at the chosen hits, blurred over `footprint` metres."""
-        surface = self.surface_of_face[hits.triangle[hit]]
-        texels = np.float32(footprint) * self._density[surface]
-        uv = self.mixed(self._uv, hits, hit)
-        return self._tint[surface] * self._atlas.sample(self._texture[surface], uv, texels, dither)
+        mixed_values(
+            np.ascontiguousarray(per_vertex, np.float32),
+            self.faces, hits.triangle, hits.b1, hits.b2, out,
+        )  # fmt: skip
+
+    def samples(
+        self,
+        hits: Hits,
+        origins: FloatArray,
+        directions: FloatArray,
+        spacing: float,
+        dither: FloatArray,
+        baked: FloatArray,
+    ) -> Samples:
+        """Look up all that is known at hit points; `baked` is (V, 3) irradiance."""
+        from scene.worlds.kernels import surface_samples
+
+        n, atlas = len(directions), self._atlas
+        five = [np.zeros((n, 3), np.float32) for _ in range(5)]
+        footprint, surface = np.zeros(n, np.float32), np.empty(n, np.int64)
+        samples = Samples(five[0], five[1], five[2], five[3], five[4], footprint, surface)
+        surface_samples(
+            origins, directions, hits.triangle, hits.distance, hits.b1, hits.b2, dither, spacing,
+            self.faces, self.surface_of_face, self._flat_normals, self.normals, self._uv, baked,
+            self.glow, self._tint, self._density, self._texture,
+            atlas.texels, atlas.start, atlas.width, atlas.height, atlas.levels,
+            samples.points, samples.normals, samples.flat_normals, samples.light, samples.albedo,
+            samples.footprint, samples.surface,
+        )  # fmt: skip
+        return samples
 
     def vertex_albedo(self, footprint: float) -> FloatArray:
         """(V, 3) linear reflectance at every vertex, blurred over `footprint` metres."""
@@ -82,17 +119,6 @@ class MergedSurfaces:
         texels = np.float32(footprint) * self._density[surface]
         color = self._atlas.sample(self._texture[surface], self._uv, texels)
         return self._tint[surface] * color
-
-    def facing_normals(
-        self, hits: Hits, hit: IntArray, directions: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Smooth and flat unit normals (n, 3), both on the side that `directions` (n, 3) see."""
-        flat = self._flat_normals[hits.triangle[hit]]
-        smooth = self.mixed(self.normals, hits, hit)
-        smooth = smooth / np.maximum(np.linalg.norm(smooth, axis=1, keepdims=True), 1e-12)
-        agree = np.where((smooth * flat).sum(axis=1) < 0, -1, 1).astype(np.float32)
-        away = np.where((flat * directions).sum(axis=1) > 0, -1, 1).astype(np.float32)
-        return smooth * (agree * away)[:, None], flat * away[:, None]
 
     def neighbour_means(self, per_vertex: FloatArray) -> FloatArray:
         """(V, k) means over each vertex's faces of the face's mean value."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scene.worlds.light import Daylight
-from scene.worlds.merged import MergedSurfaces
+from scene.worlds.merged import MergedSurfaces, Samples
 from scene.worlds.surfaces import Surface
 from scene.worlds.tracer import Hits, Tracer
 
@@ -21,16 +21,13 @@ IntArray = NDArray[np.int64]
 class Shaded:
     """Light that n rays bring to the eye.
 
-    color: (n, 3) radiance. albedo: (n, 3). diffuse_gain: (n, 3) change of color per change of
-    albedo. points: (n, 3). footprint: (n,) metres across a sample. surface: (n,) index, -1 sky.
+    color: (n, 3) radiance. diffuse_gain: (n, 3) change of color per change of albedo. known: what
+    the rays hit.
     """
 
     color: FloatArray
-    albedo: FloatArray
     diffuse_gain: FloatArray
-    points: FloatArray
-    footprint: FloatArray
-    surface: IntArray
+    known: Samples
 
 
 class SunShadow:
@@ -47,16 +44,15 @@ class SunShadow:
 
     def irradiance(self, points: FloatArray, normals: FloatArray, jitter: FloatArray) -> FloatArray:
         """(n, 3) direct sunlight; jitter (n, 2) in [0, 1) picks the point of the sun's disc."""
+        from scene.worlds.kernels import sun_rays
+
         cosine = normals @ self._direction
         visible = np.zeros(len(points), np.float32)
         facing = np.flatnonzero(cosine > 0)
         if len(facing) and self._irradiance.max() > 0:
-            radius = np.sqrt(jitter[facing, :1]) * self._radius
-            angle = np.float32(2 * np.pi) * jitter[facing, 1:]
-            spread = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-            toward = self._direction + spread @ self._axes
-            toward /= np.linalg.norm(toward, axis=1, keepdims=True)
-            free = ~self._tracer.blocked(points[facing], toward.astype(np.float32))
+            toward = np.empty((len(facing), 3), np.float32)
+            sun_rays(facing, jitter, self._direction, self._axes, self._radius, toward)
+            free = ~self._tracer.blocked(points[facing], toward)
             visible[facing] = free * cosine[facing]
         return visible[:, None] * self._irradiance
 
@@ -109,7 +105,7 @@ class Shader:
         """
         hits = self._merged.tracer.nearest(origins, directions)
         shaded = self._diffuse(hits, origins, directions, spacing, jitter)
-        self._add_clear_coat(shaded, hits, directions, jitter)
+        self._add_clear_coat(shaded, directions, jitter)
         if self._panes is not None:
             seen, distance, normals = self._panes.before(hits, origins, directions)
             # a pane has two faces; sight through it never vanishes
@@ -127,45 +123,31 @@ class Shader:
         jitter: FloatArray,
     ) -> Shaded:
         """Lambert shading: baked light, glow and the sun; then haze."""
-        merged, hit = self._merged, np.flatnonzero(hits.triangle >= 0)
-        n = len(directions)
-        shaded = Shaded(
-            color=np.empty((n, 3), np.float32),
-            albedo=np.zeros((n, 3), np.float32),
-            diffuse_gain=np.zeros((n, 3), np.float32),
-            points=np.zeros((n, 3), np.float32),
-            footprint=np.zeros(n, np.float32),
-            surface=np.full(n, -1, np.int64),
-        )
-        sky = hits.triangle < 0
-        shaded.color[sky] = self._daylight.sky(directions[sky])
-        surface = merged.surface_of_face[hits.triangle[hit]]
-        distance, along = hits.distance[hit], directions[hit]
-        points = origins[hit] + along * distance[:, None]
-        normals, flat = merged.facing_normals(hits, hit, along)
-        slant = np.maximum(-(along * flat).sum(axis=1), 0.05)
-        footprint = distance * np.float32(spacing) / np.sqrt(slant)
-        lifted = points + flat * (1e-3 + 1e-4 * distance)[:, None]
-        light = merged.mixed(self._baked, hits, hit) + merged.glow[surface]
-        light += self._sun.irradiance(lifted, normals, jitter[hit])
-        clear = np.exp(-distance / np.float32(self._daylight.haze_m))[:, None]
-        gain = light * clear / np.float32(np.pi)
-        albedo = merged.albedo(hits, hit, footprint, jitter[hit, 0])
-        shaded.albedo[hit], shaded.diffuse_gain[hit] = albedo, gain
-        shaded.points[hit], shaded.footprint[hit] = points, footprint
-        shaded.surface[hit] = surface
-        shaded.color[hit] = albedo * gain + (1 - clear) * self._daylight.haze_color
-        return shaded
+        from scene.worlds.kernels import hazed_colors
 
-    def _add_clear_coat(
-        self, shaded: Shaded, hits: Hits, directions: FloatArray, jitter: FloatArray
-    ) -> None:
-        gloss = self._merged.gloss
-        glossy = np.flatnonzero((shaded.surface >= 0) & (gloss[shaded.surface] > 0))
+        origins = np.ascontiguousarray(origins, np.float32)
+        dither = np.ascontiguousarray(jitter[:, 0])
+        known = self._merged.samples(hits, origins, directions, spacing, dither, self._baked)
+        lift = (1e-3 + 1e-4 * hits.distance).astype(np.float32)
+        lifted = known.points + known.flat_normals * lift[:, None]
+        light = known.light + self._sun.irradiance(lifted, known.normals, jitter)
+        color = np.empty((len(directions), 3), np.float32)
+        sky = np.flatnonzero(known.surface < 0)
+        color[sky] = self._daylight.sky(directions[sky])
+        gain = np.zeros_like(color)
+        hazed_colors(
+            known.surface, hits.distance, light, known.albedo,
+            self._daylight.haze_m, self._daylight.haze_color, gain, color,
+        )  # fmt: skip
+        return Shaded(color, gain, known)
+
+    def _add_clear_coat(self, shaded: Shaded, directions: FloatArray, jitter: FloatArray) -> None:
+        known, gloss = shaded.known, self._merged.gloss
+        glossy = np.flatnonzero((known.surface >= 0) & (gloss[known.surface] > 0))
         if len(glossy):
-            normals, flat = self._merged.facing_normals(hits, glossy, directions[glossy])
-            share = gloss[shaded.surface[glossy]] * _fresnel(normals, directions[glossy])
-            points = shaded.points[glossy] + flat * np.float32(2e-3)
+            normals = known.normals[glossy]
+            share = gloss[known.surface[glossy]] * _fresnel(normals, directions[glossy])
+            points = known.points[glossy] + known.flat_normals[glossy] * np.float32(2e-3)
             self._mix_mirror(shaded, glossy, share, points, normals, directions, jitter)
 
     def _mix_mirror(

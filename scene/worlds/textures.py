@@ -74,15 +74,19 @@ def _halved(picture: FloatArray) -> FloatArray:
 
 
 class TextureAtlas:
-    """Many textures in one flat array, so that hits on different surfaces are sampled together."""
+    """Many textures in one flat array, so that hits on different surfaces are sampled together.
+
+    texels: (T, channels) of all levels. start, width, height: (textures, levels) of each level.
+    levels: (textures,) how many a texture has.
+    """
 
     def __init__(self, textures: Sequence[Texture]) -> None:
         deepest = max(len(texture.mips) for texture in textures)
         shape = (len(textures), deepest)
-        self._start = np.zeros(shape, np.int64)
-        self._width = np.ones(shape, np.int32)
-        self._height = np.ones(shape, np.int32)
-        self._levels = np.array([len(texture.mips) for texture in textures], np.int32)
+        self.start = np.zeros(shape, np.int64)
+        self.width = np.ones(shape, np.int32)
+        self.height = np.ones(shape, np.int32)
+        self.levels = np.array([len(texture.mips) for texture in textures], np.int32)
         offset = 0
         parts = []
         for i, texture in enumerate(textures):
@@ -91,9 +95,9 @@ class TextureAtlas:
                 if level < len(texture.mips):
                     parts.append(mip.reshape(-1, mip.shape[2]))
                     offset += len(parts[-1])
-                self._start[i, level] = offset - mip.shape[0] * mip.shape[1]
-                self._height[i, level], self._width[i, level] = mip.shape[:2]
-        self._texels = np.concatenate(parts)
+                self.start[i, level] = offset - mip.shape[0] * mip.shape[1]
+                self.height[i, level], self.width[i, level] = mip.shape[:2]
+        self.texels = np.concatenate(parts)
 
     def sample(
         self,
@@ -110,8 +114,8 @@ class TextureAtlas:
         over the two nearest levels, which hides the step between them. Returns (n, channels).
         """
         level = np.log2(np.maximum(texels_per_sample, 1e-6)) + dither
-        level = np.clip(np.floor(level).astype(np.int32), 0, self._levels[texture] - 1)
-        width, height = self._width[texture, level], self._height[texture, level]
+        level = np.clip(np.floor(level).astype(np.int32), 0, self.levels[texture] - 1)
+        width, height = self.width[texture, level], self.height[texture, level]
         x = uv[:, 0] * width - np.float32(0.5)
         y = (1 - uv[:, 1]) * height - np.float32(0.5)
         x0, y0 = np.floor(x), np.floor(y)
@@ -125,9 +129,9 @@ class TextureAtlas:
         else:
             right, bottom = np.clip(left + 1, 0, width - 1), np.clip(top + 1, 0, height - 1)
             left, top = np.clip(left, 0, width - 1), np.clip(top, 0, height - 1)
-        upper = self._start[texture, level] + top.astype(np.int64) * width
-        lower = self._start[texture, level] + bottom.astype(np.int64) * width
-        texels = self._texels
+        upper = self.start[texture, level] + top.astype(np.int64) * width
+        lower = self.start[texture, level] + bottom.astype(np.int64) * width
+        texels = self.texels
         above = texels[upper + left] * (1 - fx) + texels[upper + right] * fx
         below = texels[lower + left] * (1 - fx) + texels[lower + right] * fx
         color: FloatArray = above * (1 - fy) + below * fy

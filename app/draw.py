@@ -75,21 +75,22 @@ def marked(picture: Pixels, marks: Sequence[Mark], scale: float = 1.0) -> Pixels
 
 
 def tiled(tiles: Sequence[tuple[str, Pixels]], columns: int = 2, gap: int = 8) -> Pixels:
-    """Captioned pictures of one size in a grid, `columns` wide."""
+    """Pictures of one size in a grid, `columns` wide, each with its caption in the upper corner."""
     from PIL import Image, ImageDraw
 
-    bar = 2 * CAPTION_PX - 4
     h, w = tiles[0][1].shape[:2]
     columns = min(columns, len(tiles))
     rows = -(-len(tiles) // columns)
-    size = (columns * w + (columns - 1) * gap, rows * (h + bar) + (rows - 1) * gap)
+    size = (columns * w + (columns - 1) * gap, rows * h + (rows - 1) * gap)
     sheet = Image.new("RGB", size, PAPER)
     pen = ImageDraw.Draw(sheet)
+    font = _font(CAPTION_PX)
     for index, (caption, picture) in enumerate(tiles):
-        x = index % columns * (w + gap)
-        y = index // columns * (h + bar + gap)
-        pen.text((x + 6, y + 4), caption, fill=INK, font=_font(CAPTION_PX))
-        sheet.paste(Image.fromarray(picture).resize((w, h)), (x, y + bar))
+        x, y = index % columns * (w + gap), index // columns * (h + gap)
+        sheet.paste(Image.fromarray(picture).resize((w, h)), (x, y))
+        _, top, right, bottom = pen.textbbox((0, 0), caption, font=font)
+        pen.rectangle((x, y, x + right + 12, y + bottom + top + 2), fill=PAPER)
+        pen.text((x + 6, y + 1), caption, fill=INK, font=font)
     return np.asarray(sheet)
 
 

@@ -19,8 +19,13 @@ Loader = Callable[[str, str], "Victim"]
 
 @dataclass(frozen=True)
 class VictimRow:
-    """One line of the Victims tab. state: one sentence. available: whether it can be chosen."""
+    """One line of the Victims tab.
 
+    spec: what loads it. name: short, for people. state: one sentence. available: whether it can be
+    chosen.
+    """
+
+    spec: str
     name: str
     kind: str
     state: str
@@ -129,6 +134,7 @@ class VictimDesk:
 
     def rows(self) -> list[VictimRow]:
         """The roster with its states, then what was added by file."""
+        from envelope.settings import short_name
         from envelope.victims.registry import list_victims
 
         with self._lock:
@@ -149,7 +155,11 @@ class VictimDesk:
             else:
                 state = f"{kind}, left out" if name in loaded else entry.state if entry else ""
             available = name in loaded or name in chosen or (entry is not None and entry.ready)
-            rows.append(VictimRow(name, kind, state, name in chosen, name in loading, available))
+            rows.append(
+                VictimRow(
+                    name, short_name(name), kind, state, name in chosen, name in loading, available
+                )
+            )
         return rows
 
 

@@ -84,10 +84,10 @@ class Viewer:
         self._frame: NDArray[np.uint8] | None = None
         self.panels: Layout = build_layout(self)
         add_commands(self)
-        session.on_view = lambda: self._painter.post_latest(None)
-        session.on_rows = self.refresh_scores_soon
         server.on_client_connect(self._client_came)
         self.show_scene()
+        session.on_view = lambda: self._painter.post_latest(None)
+        session.on_rows = self.refresh_scores_soon
         self.worker.post_latest(session.condition)
 
     def stop(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +28,19 @@ MARKER_SIZE = 0.032
 BOX_EDGES = [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if not i & bit]
 
 
+def _alone(method: Callable[..., None]) -> Callable[..., None]:
+    """Only one thread at a time draws: worker, refresher and jobs all do."""
+
+    @wraps(method)
+    def guarded(self: Viewport, *args: Any, **options: Any) -> None:
+        with self._lock:
+            method(self, *args, **options)
+
+    return guarded
+
+
 class Viewport:
-    """Draws a session into a viser scene.
+    """Draws a session into a viser scene. Safe to call from any thread.
 
     on_marker(index, client): called (from viser's threads) when a dome marker is clicked, with the
     browser that did. on_capture(index, client): the same for a capture camera.
@@ -41,6 +54,7 @@ class Viewport:
         on_marker: Callable[[int, Any], None],
         on_capture: Callable[[int, Any], None],
     ) -> None:
+        self._lock = threading.RLock()
         self._scene = server.scene
         self._session = session
         self._on_marker = on_marker
@@ -60,6 +74,7 @@ class Viewport:
         session = self._session
         return max(float(np.linalg.norm(session.anchor_camera.center - session.pivot)), 1e-6)
 
+    @_alone
     def refresh_all(self) -> None:
         """Draw everything anew, for a scene that was just opened."""
         self._scene.set_up_direction(self._session.scene.up)
@@ -71,6 +86,7 @@ class Viewport:
         self.refresh_captures()
         self.refresh_dome()
 
+    @_alone
     def refresh_splats(self) -> None:
         """Send the display copy: what all kinds share once, and each kind's own part."""
         self._clear("splats")
@@ -86,11 +102,13 @@ class Viewport:
         self.total = len(shared) + own
         self._show_kind()
 
+    @_alone
     def show_kind(self, kind: str) -> None:
         """Switch the splats to one render kind ("clean", "gray", "adversarial", ...)."""
         self.kind = kind
         self._show_kind()
 
+    @_alone
     def set_victims_eye(self, on: bool) -> None:
         """Hide everything, for our own renderer's frame to fill the canvas, or show it again."""
         self.victims_eye = on
@@ -99,6 +117,7 @@ class Viewport:
             for node in self._nodes.get(group, []):
                 node.visible = not on
 
+    @_alone
     def refresh_outline(self) -> None:
         """The patch's edge on its surface, lifted a little towards the anchor."""
         self._clear("outline")
@@ -111,6 +130,7 @@ class Viewport:
         segments = np.stack([edge, np.roll(edge, -1, axis=0)], axis=1)
         self._add_lines("outline", "/patch/outline", segments, OUTLINE_COLOR, 4.0)
 
+    @_alone
     def refresh_target(self) -> None:
         """The target's 3D box."""
         self._clear("target")
@@ -122,6 +142,7 @@ class Viewport:
         segments = np.array([[corners[i], corners[j]] for i, j in BOX_EDGES])
         self._add_lines("target", "/target/box", segments, TARGET_COLOR, 2.0)
 
+    @_alone
     def refresh_captures(self, show: bool = False) -> None:
         """Frustums of the cameras that the scene was reconstructed from."""
         self._clear("captures")
@@ -132,6 +153,7 @@ class Viewport:
             node.on_click(lambda event, index=index: self._on_capture(index, event.client))
             self._keep("captures", node)
 
+    @_alone
     def refresh_dome(self) -> None:
         """Markers at the swept cameras; only their colors are sent when the cells are the same."""
         session = self._session
@@ -169,6 +191,7 @@ class Viewport:
         self._dome_node.on_click(self._marker_clicked)
         self._keep("dome", self._dome_node)
 
+    @_alone
     def refresh_view(self, picture: NDArray[np.uint8] | None) -> None:
         """The frustum of the sliders' camera, with what was last rendered in it."""
         self._clear("view")
@@ -233,6 +256,7 @@ class Viewport:
             points=segments.astype(np.float32),
             colors=color,
             thickness=px,
+            thickness_units="screen",
             visible=not self.victims_eye,
         )
         self._keep(group, node)

@@ -126,7 +126,7 @@ def _caption(scores: ViewScores, kind: str) -> str:
 def _waiting(session: Session) -> Pixels:
     camera = session.anchor_camera
     height = round(TILE_WIDTH * camera.height / camera.width)
-    return tiled([(kind, blank(TILE_WIDTH, height, "not scored yet")) for kind in SHOWN_KINDS])
+    return tiled([(kind, blank(TILE_WIDTH, height, "not drawn yet")) for kind in SHOWN_KINDS])
 
 
 def _legend() -> str:

@@ -38,30 +38,31 @@ class VictimsPanel:
     def refresh(self) -> None:
         """Show each victim's state."""
         for row in self._session.victims.rows():
-            if row.name not in self._rows:
-                self._add_row(row.name)
-            state, button = self._rows[row.name]
+            if row.spec not in self._rows:
+                self._add_row(row.spec, row.name)
+            state, button = self._rows[row.spec]
             state.set(row.state)
             button.label = f"Leave out {row.name}" if row.chosen else f"Score {row.name}"
             button.disabled = row.loading or not row.available
+            button.visible = row.available
             button.color = "gray" if row.chosen else "blue"
         put(self._label, self._session.label)
 
-    def _add_row(self, name: str) -> None:
+    def _add_row(self, spec: str, name: str) -> None:
         with self._list:
-            state = Fact(self._gui, name)
+            state = Fact(self._gui, name, multiline=True)
             button = self._gui.add_button(f"Score {name}")
-        button.on_click(lambda _: self._viewer.post(lambda: self._toggle(name), self.notice.say))
-        self._rows[name] = (state, button)
+        button.on_click(lambda _: self._viewer.post(lambda: self._toggle(spec), self.notice.say))
+        self._rows[spec] = (state, button)
 
-    def _toggle(self, name: str) -> None:
+    def _toggle(self, spec: str) -> None:
         self.notice.clear()
         victims = self._session.victims
-        if name in victims.chosen:
-            victims.leave_out(name)
+        if spec in victims.chosen:
+            victims.leave_out(spec)
             self._viewer.actions.victims_changed()
         else:
-            self._viewer.actions.load_victim(name, self.notice.say)
+            self._viewer.actions.load_victim(spec, self.notice.say)
 
     def _build_thresholds(self, gui: viser.GuiApi) -> None:
         hint = "Stored answers are read again; nothing is scored again"

@@ -40,7 +40,7 @@ def frozen(model: nn.Module) -> nn.Module:
 
 def as_tensor(images: NDArray[np.uint8]) -> torch.Tensor:
     """(B, H, W, 3) uint8 -> (B, 3, H, W) float32 in [0, 1], channels last in memory."""
-    tensor = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
+    tensor = torch.from_numpy(np.require(images, requirements=["C", "W"])).permute(0, 3, 1, 2)
     return tensor.to(torch.float32).div_(255)
 
 

@@ -15,7 +15,14 @@ from PIL import Image, ImageDraw
 
 from envelope.victims.demo.backgrounds import background
 from envelope.victims.demo.photograph import photographed
-from envelope.victims.demo.signs import CLASSES, SIDE, STOP, SignTexture, sign_texture
+from envelope.victims.demo.signs import (
+    CLASSES,
+    SIDE,
+    STOP,
+    SignTexture,
+    sign_texture,
+    with_gray_square,
+)
 from envelope.victims.demo.textures import FloatArray, fractal_noise, near, whole
 
 _CLASS_SHARES = (0.4, 0.12, 0.12, 0.12, 0.12, 0.12)
@@ -55,6 +62,7 @@ class PictureSettings:
     size: side of the square picture, pixels. signs: how many (None: 0-2 by chance).
     class_index, height, center, yaw_deg: of the first sign (None: by chance); height in pixels.
     sticker: probability that something benign is stuck on a sign's face.
+    gray: share of the first sign's face that a centred mid-gray square covers, 0 for none.
     """
 
     size: int = 320
@@ -64,6 +72,7 @@ class PictureSettings:
     center: tuple[float, float] | None = None
     yaw_deg: float | None = None
     sticker: float = 0.45
+    gray: float = 0.0
 
 
 def make_picture(seed: int, index: int, settings: PictureSettings | None = None) -> Picture:
@@ -92,6 +101,8 @@ def _with_sign(
     wanted = settings.class_index if first else None
     class_index = wanted if wanted is not None else int(rng.choice(len(CLASSES), p=_CLASS_SHARES))
     texture = sign_texture(class_index, rng, settings.sticker)
+    if first and settings.gray > 0:
+        texture = with_gray_square(texture, settings.gray)
     for _ in range(12):
         matrix = _pose(rng, settings, first)
         corners = project(matrix, texture.outline)

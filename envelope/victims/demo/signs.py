@@ -203,6 +203,15 @@ def sign_texture(class_index: int, rng: np.random.Generator, sticker: float) -> 
     return SignTexture(np.clip(rgb, 0, 255), alpha, outline)
 
 
+def with_gray_square(texture: SignTexture, share: float) -> SignTexture:
+    """The face with a centred mid-gray square over `share` of it: the occlusion control."""
+    half = round(SIDE * math.sqrt(share * float(texture.alpha.mean())) / 2)
+    rgb = texture.rgb.copy()
+    middle = slice(SIDE // 2 - half, SIDE // 2 + half)
+    rgb[middle, middle] = 128
+    return SignTexture(rgb, texture.alpha, texture.outline)
+
+
 def _worn(rgb: FloatArray, rng: np.random.Generator) -> FloatArray:
     if rng.random() < 0.6:
         rgb = rgb * (0.75 + 0.5 * fractal_noise(rng, SIDE, SIDE)[..., None])

@@ -53,6 +53,13 @@ class DetectorRecipe:
         return INPUT_SIDE
 
 
+STAGES = (
+    DetectorRecipe(phases=((700, (128, 160, 192)), (275, (224, 256)))),
+    DetectorRecipe(phases=((260, (160, 192, 224)), (140, (256, 320))), rate=1.5e-3, seed=1),
+)
+"""On drawn pictures first, then on drawn and street pictures together."""
+
+
 def train_detector(
     pictures: Pictures,
     recipe: DetectorRecipe,

@@ -1,0 +1,217 @@
+"""Trains the three demo victims, checks them, and writes their weights: `advscene train-demo`.
+
+Pictures are made, never downloaded; every step is seeded; an interrupted run goes on from its
+checkpoints. Weights are written only when every victim passes its gates.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from envelope.victims.demo import measures
+from envelope.victims.demo.dataset import Mixture, Pictures, PictureSet, cached_set
+from envelope.victims.demo.pictures import make_picture
+from envelope.victims.hashes import files_sha256
+from scene.errors import InputError
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str, int, int, float], None]
+NAMES = ("demo-detector", "demo-classifier", "demo-grounder")
+_TRAIN_SEED, _HELD_OUT_SEED, _STREET_SEED, _STREET_HELD_OUT = 1, 2, 11, 12
+
+GATES: Mapping[str, tuple[str, float]] = {
+    "demo-detector": ("detector.drawn.ap50.stop sign", 0.85),
+    "demo-detector, gray patch": ("detector.stop_signs.gray", 0.85),
+    "demo-classifier": ("classifier.accuracy", 0.93),
+    "demo-grounder": ("grounder.stop_30px", 0.75),
+}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much of everything; see FULL and SMOKE.
+
+    drawn, street, held_out: numbers of pictures. steps: scales every recipe's steps.
+    gates: whether weights that fail the gates are refused.
+    """
+
+    drawn: int = 6000
+    street: int = 800
+    held_out: int = 400
+    steps: float = 1.0
+    gates: bool = True
+
+
+FULL = Budget()
+SMOKE = Budget(drawn=8, street=0, held_out=8, steps=0.002, gates=False)
+
+
+def train_demo(
+    out: Path,
+    budget: Budget = FULL,
+    progress: Progress | None = None,
+    work: Path | None = None,
+    photos: Path | None = None,
+) -> dict[str, Any]:
+    """Train, measure and write `out`/demo-*; returns the figures that metrics.json holds.
+
+    work: pictures and checkpoints, default `out`/work; keep it to go on after an interruption.
+    photos: close-up photos of stop signs (*.png) to report the hit rate on; none are needed.
+    """
+    work = work or out / "work"
+    drawn, held_out, mixture, street = _pictures(work / "pictures", budget, progress)
+    figures: dict[str, Any] = {"budget": asdict(budget)}
+    staged = work / "staged"
+    figures["detector"] = _detector(work, staged, budget, drawn, mixture, held_out, street,
+                                    photos, progress)  # fmt: skip
+    figures["classifier"] = _classifier(work, staged, budget, mixture, held_out, progress)
+    figures["grounder"] = _grounder(work, staged, budget, mixture, held_out, progress)
+    failed = failed_gates(figures)
+    figures["failed_gates"] = failed
+    if failed and budget.gates:
+        raise InputError(
+            f"the demo victims are not good enough to ship ({'; '.join(failed)}); their weights "
+            f"stay in {staged}"
+        )
+    publish(staged, out, figures)
+    return figures
+
+
+def _pictures(
+    folder: Path, budget: Budget, progress: Progress | None
+) -> tuple[PictureSet, PictureSet, Pictures, PictureSet | None]:
+    def report(name: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(name, done, total, float("nan"))
+
+    drawn = cached_set(folder, "drawn", make_picture, _TRAIN_SEED, budget.drawn, report)
+    held_out = cached_set(folder, "drawn", make_picture, _HELD_OUT_SEED, budget.held_out, report)
+    if budget.street == 0:
+        return drawn, held_out, drawn, None
+    if importlib.util.find_spec("embreex") is None:
+        raise InputError(
+            "training on street photos needs ray tracing: pip install 'advscene-inspector[worlds]'"
+        )
+    from envelope.victims.demo.street_pictures import street_picture
+
+    street = cached_set(folder, "street", street_picture, _STREET_SEED, budget.street, report)
+    unseen = cached_set(folder, "street", street_picture, _STREET_HELD_OUT, 200, report)
+    return drawn, held_out, Mixture((drawn, street), (0.65, 0.35)), unseen
+
+
+def _detector(
+    work: Path,
+    staged: Path,
+    budget: Budget,
+    drawn: PictureSet,
+    mixture: Pictures,
+    held_out: PictureSet,
+    street: PictureSet | None,
+    photos: Path | None,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    from envelope.victims.demo import train_detector as td
+
+    model = None
+    for stage, recipe in enumerate(td.STAGES):
+        recipe = replace(recipe, phases=_fewer(recipe.phases, budget.steps))
+        pictures = drawn if stage == 0 else mixture
+        model = td.train_detector(pictures, recipe, work / f"detector-{stage}", progress, model)
+    assert model is not None
+    td.save_detector(model, staged / "demo-detector")
+    victim = td.as_victim(model)
+    figures: dict[str, Any] = {"drawn": measures.detector_figures(victim, held_out)}
+    if street is not None:
+        figures["street"] = measures.detector_figures(victim, street)
+    figures["stop_signs"] = measures.stop_sign_rates(victim, 3, max(4, budget.held_out // 2))
+    if photos is not None:
+        figures["photos"] = measures.photo_hits(victim, photos)
+    return figures
+
+
+def _classifier(
+    work: Path,
+    staged: Path,
+    budget: Budget,
+    pictures: Pictures,
+    held_out: PictureSet,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    from envelope.victims.demo import train_classifier as tc
+
+    recipe = tc.ClassifierRecipe()
+    recipe = replace(recipe, phases=_fewer(recipe.phases, budget.steps))
+    model = tc.train_classifier(pictures, recipe, work / "classifier", progress)
+    tc.save_classifier(model, recipe.width, staged / "demo-classifier")
+    crops = min(800, 2 * budget.held_out)
+    return dict(measures.classifier_figures(tc.as_victim(model), held_out, crops))
+
+
+def _grounder(
+    work: Path,
+    staged: Path,
+    budget: Budget,
+    pictures: Pictures,
+    held_out: PictureSet,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    from envelope.victims.demo.grounder_model import save_grounder
+    from envelope.victims.demo.train_grounder import GrounderRecipe, train_grounder
+    from envelope.victims.paligemma import load_paligemma
+
+    recipe = GrounderRecipe()
+    if budget.steps < 1:
+        recipe = replace(
+            recipe,
+            steps=max(3, round(recipe.steps * budget.steps)),
+            vision_steps=max(1, round(recipe.vision_steps * budget.steps)),
+            batch=4,
+        )
+    model = train_grounder(pictures, recipe, work / "grounder", progress)
+    folder = staged / "demo-grounder"
+    save_grounder(model, folder)
+    return dict(measures.grounder_figures(load_paligemma(folder, "demo-grounder"), held_out))
+
+
+def _fewer(phases: tuple[tuple[int, Any], ...], share: float) -> tuple[tuple[int, Any], ...]:
+    return tuple((max(1, round(steps * share)), sides) for steps, sides in phases)
+
+
+def failed_gates(figures: Mapping[str, Any]) -> list[str]:
+    """The gates that figures do not pass, each as 'victim: figure found, wanted'."""
+    failed = []
+    for name, (path, wanted) in GATES.items():
+        value: Any = figures
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is None or value < wanted:
+            failed.append(f"{name}: {path} is {value}, wanted {wanted}")
+    return failed
+
+
+def publish(staged: Path, out: Path, figures: dict[str, Any]) -> None:
+    """Move the staged folders to `out` and write metrics.json with the weights' hashes."""
+    out.mkdir(parents=True, exist_ok=True)
+    figures["weights"] = {}
+    for name in NAMES:
+        target = out / name
+        target.mkdir(exist_ok=True)
+        for path in sorted((staged / name).iterdir()):
+            temporary = target / f"{path.name}.part"
+            temporary.write_bytes(path.read_bytes())
+            os.replace(temporary, target / path.name)
+        weights = target / "model.safetensors"
+        figures["weights"][name] = {
+            "sha256": files_sha256([weights]),
+            "bytes": weights.stat().st_size,
+        }
+    (out / "metrics.json").write_text(json.dumps(figures, indent=1) + "\n")
+    log.info("demo victims written to %s", out)

@@ -11,10 +11,10 @@ import tyro
 
 @dataclass(frozen=True)
 class Inspect:
-    """Say what a splat file holds: format, counts, SH degree, bounds, up axis, cameras, warnings."""
+    """Say what a splat file or a capture holds: format, counts, bounds, up axis, cameras, notes."""
 
     file: Annotated[Path, tyro.conf.Positional]
-    """Splat file."""
+    """Splat file, capture folder or transforms.json."""
     json: bool = False
     """Print JSON."""
 

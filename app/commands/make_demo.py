@@ -11,9 +11,11 @@ class MakeDemo:
     """Ray-trace the street's 60 photos and reconstruct the demo scene from them."""
 
     out: Path = Path("demo")
-    """Folder to write; photos are kept in OUT/capture, an interrupted run goes on from there."""
-    iterations: int | None = None
-    """Trainer steps; default: the recipe's."""
+    """Folder to write the scene to."""
+    work: Path | None = None
+    """Folder for photos and checkpoints, to go on from after an interruption; default: OUT/work."""
+    seed: int = 0
+    """Seed of the street, its photos and the reconstruction."""
     json: bool = False
     """Print the report as JSON."""
 
@@ -25,9 +27,18 @@ class MakeDemo:
         from scene.demo import DemoSettings, make_demo
 
         settings = DemoSettings()
-        if self.iterations is not None:
-            settings = replace(settings, iterations=self.iterations)
-        report = asdict(make_demo(self.out, progress_line("demo"), settings))
+        if self.seed:
+            settings = replace(
+                settings,
+                street=replace(settings.street, seed=self.seed),
+                reconstruct=replace(settings.reconstruct, seed=self.seed),
+            )
+        line = progress_line("demo")
+
+        def progress(stage: str, done: int, total: int, text: str) -> None:
+            line(f"{stage}: {text}", done / max(1, total))
+
+        report = asdict(make_demo(self.out, progress, settings, self.work or self.out / "work"))
         if self.json:
             say_json(report)
         else:

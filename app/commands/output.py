@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -15,8 +16,8 @@ def say(text: str = "") -> None:
 
 
 def say_json(value: Any) -> None:
-    """Print a value as indented JSON (numpy scalars and arrays become plain numbers and lists)."""
-    say(json.dumps(value, indent=2, default=_plain, allow_nan=False))
+    """Print a value as indented JSON: numpy values become plain ones, undefined numbers null."""
+    say(json.dumps(_defined(value), indent=2, allow_nan=False))
 
 
 def progress_line(title: str) -> Callable[[str, float], None]:
@@ -38,9 +39,14 @@ def progress_line(title: str) -> Callable[[str, float], None]:
     return update
 
 
-def _plain(value: Any) -> Any:
+def _defined(value: Any) -> Any:
+    """Plain JSON values; NaN and infinity become None."""
     if hasattr(value, "tolist"):
-        return value.tolist()
-    if hasattr(value, "__fspath__"):
-        return str(value)
-    raise TypeError(f"cannot write {type(value).__name__} as JSON")
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _defined(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_defined(item) for item in value]
+    return str(value) if hasattr(value, "__fspath__") else value

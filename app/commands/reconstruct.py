@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+
+if TYPE_CHECKING:
+    from scene.capture import Capture
+    from scene.reconstruct.train import Progress, ReconstructResult
 
 
 @dataclass(frozen=True)
@@ -16,37 +20,102 @@ class Reconstruct:
     capture: Annotated[Path, tyro.conf.Positional]
     """Folder or transforms.json."""
     out: Path
-    """Scene to write: .ply, or .compressed.ply for sharing; cameras go beside it."""
+    """Scene to write: .ply, or .compressed.ply for sharing; its cameras go beside it."""
     iterations: int = 3000
-    """Optimizer steps."""
-    max_gaussians: int = 60_000
+    """Optimizer steps, one photo each."""
+    long_side: int = 480
+    """Photos are shrunk to this many pixels on their longer side."""
+    most_gaussians: int = 60_000
     """Densification stops at this many."""
     sh_degree: int = 1
-    """Spherical-harmonic degree of the color, 0 to 3."""
+    """Spherical-harmonic degree of the colors, 0 to 3."""
+    hold_out: int = 0
+    """Keep every N-th photo back to judge by, where the capture itself marks none; 0: none."""
     seed: int = 0
     """Seed of every random choice."""
-    resume: bool = False
-    """Go on from the checkpoint beside --out."""
+    threads: int | None = None
+    """CPU threads; default: all cores."""
     json: bool = False
     """Print the report as JSON."""
 
     def run(self) -> None:
-        """Train, save, report held-out PSNR."""
+        """Train (going on from OUT.checkpoint if one is there), save, report held-out PSNR."""
         from app.commands.output import progress_line, say, say_json
-        from scene.reconstruct.command import reconstruct_to_file
+        from scene.captures import load_capture
+        from scene.errors import InputError
+        from scene.reconstruct.settings import ReconstructSettings
+        from scene.reconstruct.train import reconstruct
 
-        report = reconstruct_to_file(
-            self.capture,
-            self.out,
-            iterations=self.iterations,
-            max_gaussians=self.max_gaussians,
-            sh_degree=self.sh_degree,
-            seed=self.seed,
-            resume=self.resume,
-            progress=progress_line("reconstructing"),
-        )
+        if not self.out.name.endswith(".ply"):
+            raise InputError(f"--out: wanted .ply or .compressed.ply, found {self.out.name}")
+        capture = _with_held_out(load_capture(self.capture), self.hold_out)
+        settings = ReconstructSettings(
+            iterations=self.iterations, long_side=self.long_side,
+            most_gaussians=self.most_gaussians, sh_degree=self.sh_degree, seed=self.seed,
+        )  # fmt: skip
+        line = progress_line("reconstructing")
+
+        def progress(now: Progress) -> bool:
+            line(f"{now.iteration}/{now.iterations}, {now.gaussians} Gaussians, loss "
+                 f"{now.loss:.4f}", now.iteration / now.iterations)  # fmt: skip
+            return True
+
+        checkpoint = self.out.with_name(self.out.name + ".checkpoint")
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        result = reconstruct(
+            capture, settings, progress, checkpoint if checkpoint.exists() else None, checkpoint,
+            threads=self.threads,
+        )  # fmt: skip
+        report = self._save(capture, result)
+        checkpoint.unlink(missing_ok=True)
         if self.json:
             say_json(report)
         else:
             for name, value in report.items():
                 say(f"{name}: {value}")
+
+    def _save(self, capture: Capture, result: ReconstructResult) -> dict[str, Any]:
+        from dataclasses import asdict
+
+        from scene.reconstruct.photos import load_photos
+        from scene.reconstruct.train import measure
+        from scene.scene import Scene, load_scene, save_scene
+
+        known = {} if capture.up is None else {"up": capture.up, "up_source": capture.up_source}
+        scene = Scene(
+            result.gaussians, self.out.stem, capture.scene_cameras(),
+            metres_per_unit=capture.metres_per_unit, **known,
+            provenance={"made_by": "advscene reconstruct", "settings": _plain(asdict(self))},
+        )  # fmt: skip
+        save_scene(scene, self.out)
+        held_out = load_photos(capture, self.long_side).held_out
+        saved = measure(load_scene(self.out).gaussians, held_out) if held_out else None
+        return {
+            "scene": str(self.out),
+            "photos": len(capture.training),
+            "held out": len(capture.held_out),
+            "Gaussians": len(result.gaussians),
+            "iterations": result.iterations,
+            "start": result.start,
+            "held-out PSNR, trainer (dB)": round(result.held_out_psnr, 2) if saved else None,
+            "held-out PSNR, saved file (dB)": round(saved.psnr, 2) if saved else None,
+            "held-out SSIM": round(result.held_out_ssim, 4) if saved else None,
+            "seconds": round(result.seconds, 1),
+            "notes": list(capture.notes),
+        }
+
+
+def _with_held_out(capture: Capture, every: int) -> Capture:
+    """The capture with every N-th frame held out, unless it marks some itself."""
+    from dataclasses import replace
+
+    if every < 2 or capture.held_out:
+        return capture
+    frames = tuple(
+        replace(frame, held_out=(i % every == every // 2)) for i, frame in enumerate(capture.frames)
+    )
+    return replace(capture, frames=frames)
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: str(v) if isinstance(v, Path) else v for name, v in fields.items()}

@@ -130,5 +130,3 @@ def parse_axis(text: str) -> tuple[str, tuple[float, ...]]:
         raise InputError(
             f"axis {text!r}: wanted NAME=LOW:HIGH:COUNT or NAME=V1,V2,..., as in radius=0.6:2.5:7"
         ) from error
-
-

@@ -13,7 +13,7 @@ class MakeDemo:
     out: Path = Path("demo")
     """Folder to write the scene to."""
     work: Path | None = None
-    """Folder for photos and checkpoints, to go on from after an interruption; default: OUT/work."""
+    """Folder for photos and checkpoints, to go on from if interrupted; default: OUT/work."""
     seed: int = 0
     """Seed of the street, its photos and the reconstruction."""
     json: bool = False

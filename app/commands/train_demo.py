@@ -13,7 +13,7 @@ class TrainDemo:
     out: Path = Path("demo-victims")
     """Folder for the weights, metrics and model card."""
     work: Path | None = None
-    """Folder for pictures and checkpoints, to go on from after an interruption; default: OUT/work."""
+    """Folder for pictures and checkpoints, to go on from if interrupted; default: OUT/work."""
     photos: Path | None = None
     """Folder of close-up stop-sign photos (*.png) to report a hit rate on; none are needed."""
     smoke: bool = False

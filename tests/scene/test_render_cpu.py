@@ -129,6 +129,16 @@ def test_dense_opaque_scene_matches_reference():
     )
 
 
+def test_gaussians_over_more_rows_of_tiles_than_a_vector_holds():
+    # 700 px tall: 44 rows of tiles, binned 16 at a time; tilted needles and big balls
+    scene = random_scene(60, 0, seed=12, size=0.3)
+    view = camera(37, 700, focal=(300.0, 300.0))
+    assert_close(
+        CpuRenderer(scene, threads=1).render(view, outputs=EVERYTHING),
+        ReferenceRenderer(scene).render(view, outputs=EVERYTHING),
+    )
+
+
 @pytest.mark.parametrize("low_pass", [0.3, 0.1])
 def test_antialiased_matches_reference_and_dims_small_gaussians(low_pass):
     settings = RenderSettings(low_pass=low_pass, antialiased=True)

@@ -6,8 +6,8 @@ function calls leaves the old machine code in use. So every module of kernels ge
     <user cache>/advscene/kernels/<module>-<hash>/
 
 where the hash covers the module's source, the sources of all modules that it imports from this or
-its own package (and theirs), and the versions of numba and llvmlite. Numba itself keys its entries by CPU.
-NUMBA_CACHE_DIR, when set, replaces `<user cache>/advscene/kernels`.
+its own package (and theirs), and the versions of numba and llvmlite. Numba itself keys its entries
+by CPU. NUMBA_CACHE_DIR, when set, replaces `<user cache>/advscene/kernels`.
 
 Kernels are decorated with `kernel` (or `helper`, for functions that are inlined into kernels)
 from this module, never with `numba.njit`: that is what puts them in the right folder.

@@ -89,7 +89,7 @@ class Vec:
         """A run-time scalar in all lanes."""
         undefined = ir.Constant(ir.VectorType(FLOAT, count), ir.Undefined)
         first = builder.insert_element(undefined, scalar, int32(0))
-        return Vec(builder, builder.shuffle_vector(first, undefined, _int_constant(0, count)))
+        return Vec(builder, builder.shuffle_vector(first, undefined, int_constant(0, count)))
 
     @property
     def count(self) -> int:
@@ -165,12 +165,12 @@ class Vec:
 
     def with_sign_set(self) -> Vec:
         """Minus the absolute value."""
-        bits = self.builder.or_(self.as_ints(), _int_constant(-(2**31), self.count))
+        bits = self.builder.or_(self.as_ints(), int_constant(-(2**31), self.count))
         return Vec(self.builder, self.builder.bitcast(bits, self.value.type))
 
     def sign_clear(self) -> Mask:
         """True in lanes that are not negative."""
-        zero = _int_constant(0, self.count)
+        zero = int_constant(0, self.count)
         return Mask(self.builder, self.builder.icmp_signed(">=", self.as_ints(), zero))
 
     def as_ints(self) -> Value:
@@ -305,39 +305,6 @@ def array_data(context: Any, builder: Builder, array_type: Any, array: Value) ->
     return context.make_array(array_type)(context, builder, array).data
 
 
-def exp2(x: Vec) -> Vec:
-    """2^x for |x| < 126, relative error 1.1e-7 (degree-5 polynomial, checked by a test)."""
-    builder, count = x.builder, x.count
-    # adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits
-    rounder = _constant(12582912.0, count)
-    shifted = Vec(builder, builder.fadd(x.value, rounder))
-    whole = Vec(builder, builder.fsub(shifted.value, rounder))
-    fraction = Vec(builder, builder.fsub(x.value, whole.value))
-    result = Vec.constant(builder, EXP2_POLYNOMIAL[-1], count)
-    for coefficient in EXP2_POLYNOMIAL[-2::-1]:
-        result = result * fraction + float(coefficient)
-    exponent = builder.shl(shifted.as_ints(), _int_constant(23, count))
-    bits = builder.add(result.as_ints(), exponent)
-    return Vec(builder, builder.bitcast(bits, x.value.type))
-
-
-def transposed(rows: list[Vec]) -> list[Vec]:
-    """Sixteen vectors as a 16x16 matrix, transposed in registers."""
-    builder = rows[0].builder
-    rows = list(rows)
-    for step in (1, 2, 4, 8):
-        # swap the off-diagonal halves of every 2x2 group of `step`-sized blocks
-        upper = [(LANES + lane - step) if lane & step else lane for lane in range(LANES)]
-        lower = [(LANES + lane) if lane & step else lane + step for lane in range(LANES)]
-        for i in range(LANES):
-            if not i & step:
-                a, b = rows[i].value, rows[i + step].value
-                for target, picks in ((i, upper), (i + step, lower)):
-                    chosen = ir.Constant(INTS, [int32(pick) for pick in picks])
-                    rows[target] = Vec(builder, builder.shuffle_vector(a, b, chosen))
-    return rows
-
-
 def for_each_bit(builder: Builder, bits: Value, body: Callable[[Value], None]) -> None:
     """Emit a loop: `body(k)` (64-bit k, ascending) for every set bit k of a 32-bit value."""
     function = builder.function
@@ -401,18 +368,6 @@ def _constant(value: float, count: int) -> Value:
     return ir.Constant(kind, [ir.Constant(FLOAT, float(np.float32(value)))] * count)
 
 
-def _int_constant(value: int, count: int) -> Value:
+def int_constant(value: int, count: int = LANES) -> Value:
+    """A vector of the same 32-bit integer in all lanes."""
     return ir.Constant(ir.VectorType(INT32, count), [int32(value)] * count)
-
-
-def _fit_exp2(degree: int) -> list[float]:
-    """Near-minimax coefficients of 2^f on [-0.5, 0.5], relative error, lowest power first."""
-    nodes = 4000
-    x = 0.5 * np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)  # Chebyshev
-    weight = 1.0 / np.sqrt(np.sqrt(1.0 - (2.0 * x) ** 2) + 1e-3)
-    powers = np.stack([x**i for i in range(degree + 1)], axis=1) / (2.0**x)[:, None]
-    return np.linalg.lstsq(powers * weight[:, None], weight, rcond=None)[0].tolist()
-
-
-EXP2_POLYNOMIAL = _fit_exp2(5)
-"""Coefficients of exp2 on [-0.5, 0.5], lowest power first."""

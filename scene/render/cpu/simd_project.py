@@ -34,7 +34,8 @@ from scene.render.cpu.records import (
     SLOPE_X,
     SLOPE_Y,
 )
-from scene.render.cpu.simd import Builder, Floats, Value, Vec, int64, intrinsic, transposed
+from scene.render.cpu.simd import Builder, Floats, Value, Vec, int64, intrinsic
+from scene.render.cpu.simd_math import transposed
 
 COMPENSATION = RECORD_FLOATS
 """Plane of det(covariance) / det(covariance + low-pass) >= 0: antialiasing factor squared."""

@@ -30,7 +30,8 @@ from scene.render.cpu.records import (
     SLOPE_Y,
     TRANSMITTANCE_STOP,
 )
-from scene.render.cpu.simd import Builder, Floats, Mask, Value, Vec, exp2, int32, intrinsic
+from scene.render.cpu.simd import Builder, Floats, Mask, Value, Vec, int32, intrinsic
+from scene.render.cpu.simd_math import exp2
 
 TILE = 16
 """Tile side, pixels."""

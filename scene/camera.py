@@ -33,7 +33,7 @@ class Camera:
         pose = np.array(self.camera_from_world, dtype=np.float64)
         intrinsics = np.array(self.K, dtype=np.float64)
         if pose.shape != (4, 4) or not np.isfinite(pose).all():
-            raise InputError(f"camera_from_world: wanted a finite 4x4 matrix, found {pose.shape}")
+            raise InputError(f"camera_from_world: wanted a finite 4x4 matrix, found {_shape(pose)}")
         rotation = pose[:3, :3]
         if (
             not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-4)
@@ -45,7 +45,7 @@ class Camera:
                 "found scale, shear or a mirror; divide the scale out first"
             )
         if intrinsics.shape != (3, 3) or not np.isfinite(intrinsics).all():
-            raise InputError(f"K: wanted a finite 3x3 matrix, found {intrinsics.shape}")
+            raise InputError(f"K: wanted a finite 3x3 matrix, found {_shape(intrinsics)}")
         if intrinsics[0, 0] <= 0 or intrinsics[1, 1] <= 0:
             raise InputError(f"K: wanted focal lengths > 0, found {intrinsics[0, 0]:g}, "
                              f"{intrinsics[1, 1]:g}")  # fmt: skip
@@ -143,9 +143,7 @@ class Camera:
     def fitted(self, long_side: int) -> Camera:
         """The same view and aspect with the longer side `long_side` pixels."""
         factor = long_side / max(self.width, self.height)
-        return self.resized(
-            max(1, round(self.width * factor)), max(1, round(self.height * factor))
-        )
+        return self.resized(max(1, round(self.width * factor)), max(1, round(self.height * factor)))
 
     def to_dict(self) -> dict[str, Any]:
         """The camera file's fields: width, height, K, camera_from_world."""
@@ -173,6 +171,12 @@ class Camera:
             )
         except (TypeError, ValueError) as error:
             raise InputError(f"{source}: {error}") from error
+
+
+def _shape(array: DoubleArray) -> str:
+    """What a matrix is, for a message."""
+    size = "x".join(str(n) for n in array.shape) or "a number"
+    return size if np.isfinite(array).all() else f"{size} with NaN or infinity"
 
 
 def load_camera(path: str | Path) -> Camera:

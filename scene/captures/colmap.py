@@ -95,7 +95,7 @@ def image_pose(image: ColmapImage) -> NDArray[np.float64]:
     quat = np.asarray(image.quat, dtype=np.float64)
     norm = np.linalg.norm(quat)
     if not (np.isfinite(norm) and norm > 1e-9 and np.isfinite(image.translation).all()):
-        raise InputError(f"image {image.name}: wanted a unit quaternion and a translation")
+        raise InputError("wanted a unit quaternion and a translation")
     pose = np.eye(4)
     pose[:3, :3] = quaternions_to_matrices(quat / norm)
     pose[:3, 3] = image.translation
@@ -128,5 +128,8 @@ def _frame(image: ColmapImage, camera: ColmapCamera, picture: Path) -> Frame:
     # a fisheye without coefficients is still not a pinhole
     if kind == "fisheye" or (kind == "opencv" and any(coefficients)):
         lens = Lens(kind, fx * x, fy * y, cx * x, cy * y, *found, coefficients)
-    pinhole = Camera(image_pose(image), lens.pinhole_K() if lens else K, *found)
+    try:
+        pinhole = Camera(image_pose(image), lens.pinhole_K() if lens else K, *found)
+    except InputError as error:
+        raise InputError(f"COLMAP image {image.name}: {error}") from error
     return Frame(image.name, pinhole, picture, lens=lens)

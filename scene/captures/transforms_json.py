@@ -20,7 +20,7 @@ from scene.captures.pictures import (
     usage_notes,
 )
 from scene.errors import InputError
-from scene.io.json_file import read_json_object
+from scene.io.json_file import finite_number, read_json_object
 from scene.io.points import load_points
 from scene.up import estimate_up
 
@@ -69,9 +69,7 @@ class _Reader:
         if not isinstance(entries, list) or not entries:
             raise InputError(f"{file}: frames: wanted a list of posed pictures, found none")
         kept_back = {
-            str(name)
-            for split in ("val_filenames", "test_filenames")
-            for name in shared.get(split) or ()
+            name for split in ("val_filenames", "test_filenames") for name in _listed(shared, split)
         }
         for i, entry in enumerate(entries):
             if not isinstance(entry, dict):
@@ -134,9 +132,10 @@ class _Fields:
         value = self.own.get(name, self.shared.get(name))
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        number = finite_number(value)
+        if number is None:
             raise InputError(f"{self.source}: {name}: wanted a finite number, found {value!r:.60}")
-        return float(value)
+        return number
 
     def text(self, name: str) -> str:
         value = self.own.get(name)
@@ -174,13 +173,13 @@ class _Fields:
         if matrix.shape == (3, 4):
             matrix = np.vstack([matrix, [0, 0, 0, 1]])
         if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
-            raise InputError(f"{self.source}: transform_matrix: wanted 4x4 finite numbers")
+            raise InputError("transform_matrix: wanted 4x4 finite numbers")
         # files round their numbers; the nearest rotation is meant
         u, stretch, v = np.linalg.svd(matrix[:3, :3])
         if not np.allclose(stretch, 1, atol=1e-2) or np.linalg.det(matrix[:3, :3]) < 0:
             raise InputError(
-                f"{self.source}: transform_matrix: wanted a rotation and a translation, found "
-                f"scale, shear or a mirror"
+                "transform_matrix: wanted a rotation and a translation, found scale, shear or a "
+                "mirror"
             )
         world_from_camera = matrix.copy()
         world_from_camera[:3, :3] = u @ v
@@ -210,7 +209,10 @@ def _frame(
         ]
     )
     lens = _lens(fields, K, found)
-    camera = Camera(fields.pose(), lens.pinhole_K() if lens else K, *found)
+    try:
+        camera = Camera(fields.pose(), lens.pinhole_K() if lens else K, *found)
+    except InputError as error:
+        raise InputError(f"{fields.source}: {error}") from error
     return Frame(fields.text("file_path"), camera, picture, held_out, lens=lens, matte=matte)
 
 
@@ -233,3 +235,8 @@ def _lens(fields: _Fields, K: NDArray[np.float64], size: tuple[int, int]) -> Len
             f"and cannot be undistorted here; undistort the pictures first"
         )
     return Lens(kind, K[0, 0], K[1, 1], K[0, 2], K[1, 2], *size, coefficients)
+
+
+def _listed(shared: dict[str, Any], name: str) -> list[str]:
+    value = shared.get(name)
+    return [str(item) for item in value] if isinstance(value, list) else []

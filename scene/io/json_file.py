@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -32,3 +33,14 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise InputError(f"{path}: wanted a JSON object, found {type(fields).__name__}")
     return fields
+
+
+def finite_number(value: Any) -> float | None:
+    """A JSON number as a float; None for anything else, booleans, NaN, infinity and beyond."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scene.camera import Camera
 from scene.errors import InputError
 from scene.io.atomic import atomic_write
-from scene.io.json_file import read_json_object
+from scene.io.json_file import finite_number, read_json_object
 from scene.scene import CaptureCamera, Scene, TargetBox
 
 SIDECAR_VERSION = 1
@@ -132,9 +132,10 @@ class _Checker:
         value = self.fields.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        number = finite_number(value)
+        if number is None:
             raise self._wrong(name, "a finite number")
-        return float(value)
+        return number
 
     def array(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
         try:

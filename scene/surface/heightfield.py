@@ -33,6 +33,12 @@ class HeightField:
     extent: DoubleArray
     coefficients: DoubleArray
 
+    def __post_init__(self) -> None:
+        if self.coefficients.shape != (_KNOTS, _KNOTS):
+            raise ValueError(
+                f"coefficients: wanted a {_KNOTS}x{_KNOTS} table, found {self.coefficients.shape}"
+            )
+
     @property
     def kind(self) -> str:
         """Always "height field"."""

@@ -110,7 +110,7 @@ class Camera:
         return self.camera_from_world[2, :3]
 
     def project(self, points: ArrayLike) -> tuple[DoubleArray, DoubleArray]:
-        """World points (..., 3) to pixels (..., 2) and depths (...,); pixels are NaN where z <= 0."""
+        """World points (..., 3) to pixels (..., 2), NaN where z <= 0, and depths (...,)."""
         points = np.asarray(points, dtype=np.float64)
         local = points @ self.camera_from_world[:3, :3].T + self.camera_from_world[:3, 3]
         z = local[..., 2]

@@ -45,7 +45,7 @@ STAGES: tuple[Stage, ...] = (
 
 
 def warmup(progress: Progress | None = None) -> None:
-    """Compile all CPU kernels; about 20 s on two cores the first time, one second after that."""
+    """Compile all CPU kernels: about half a minute the first time, a second or two after that."""
     total = sum(stage.seconds for stage in STAGES)
     done = 0.0
     for stage in STAGES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -16,13 +17,30 @@ from scene.render.cpu import cache
 from scene.render.cpu.renderer import CpuRenderer
 
 
-def test_forward_stages_leave_nothing_to_compile():
+def test_progress_names_every_stage_and_ends_at_one(monkeypatch):
+    ran: list[str] = []
+    stages = tuple(
+        warmup.Stage(label, f"{__name__}:unused", seconds)
+        for label, seconds in (("first", 1.0), ("second", 3.0))
+    )
+    monkeypatch.setattr(warmup, "STAGES", stages)
+    monkeypatch.setattr(warmup.Stage, "run", lambda stage: ran.append(stage.label))
     seen: list[tuple[str, float]] = []
     warmup.warmup(lambda label, share: seen.append((label, share)))
-    assert [label for label, _ in seen] == [stage.label for stage in warmup.STAGES] + ["done"]
-    shares = [share for _, share in seen]
-    assert shares == sorted(shares)
-    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert ran == ["first", "second"]
+    assert seen == [("first", 0.0), ("second", 0.25), ("done", 1.0)]
+
+
+def test_stages_name_functions_that_exist():
+    for stage in warmup.STAGES:
+        module, _, name = stage.function.partition(":")
+        assert callable(getattr(importlib.import_module(module), name)), stage.label
+
+
+def test_forward_stages_leave_nothing_to_compile():
+    for stage in warmup.STAGES:
+        if "warm_forward" in stage.function:
+            stage.run()
     from scene.render.cpu import binning, blend, depth_sort, project
 
     kernels = [

@@ -17,6 +17,9 @@ LensModel = Literal["opencv", "fisheye"]
 # OpenCV's pixel (0, 0) has its centre at 0, ours at 0.5.
 _HALF_PIXEL = np.array([[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]])
 
+# Real lenses change the focal length of the undistorted picture by far less.
+_LEAST_ZOOM = 0.1
+
 
 @dataclass(frozen=True)
 class Lens:
@@ -62,7 +65,23 @@ def _undistortion(lens: Lens) -> tuple[DoubleArray, NDArray[np.float32], NDArray
     else:
         new_K, _ = cv2.getOptimalNewCameraMatrix(K, coefficients, size, 0, size)
         maps = cv2.initUndistortRectifyMap(K, coefficients, None, new_K, size, cv2.CV_32FC1)
+    zoom = np.array([new_K[0, 0] / lens.fx, new_K[1, 1] / lens.fy])
+    sane = (zoom > _LEAST_ZOOM).all() and (zoom < 1 / _LEAST_ZOOM).all()
+    if not (sane and _unfolded(maps[0], maps[1])):
+        raise InputError(
+            f"the lens coefficients {', '.join(f'{c:g}' for c in lens.coefficients)} fold the "
+            f"picture over itself and cannot be undone; check them against the format's order"
+        )
     return new_K + _HALF_PIXEL, maps[0], maps[1]
+
+
+def _unfolded(map_x: NDArray[np.float32], map_y: NDArray[np.float32]) -> bool:
+    """Whether the map from the undistorted picture into the photo keeps its orientation."""
+    step = max(1, min(map_x.shape) // 64)
+    x, y = map_x[::step, ::step].astype(np.float64), map_y[::step, ::step].astype(np.float64)
+    across = np.diff(x, axis=1)[:-1] * np.diff(y, axis=0)[:, :-1]
+    along = np.diff(x, axis=0)[:, :-1] * np.diff(y, axis=1)[:-1]
+    return bool((across > along).all())
 
 
 def _opencv() -> Any:

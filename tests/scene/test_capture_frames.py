@@ -76,6 +76,13 @@ def test_the_map_is_exact_to_a_thousandth_of_a_pixel_and_leaves_no_empty_edges(l
     assert map_y.max() < HEIGHT + 0.5
 
 
+@pytest.mark.parametrize("k1", [-3.0, 1e200, np.nan])
+def test_lenses_that_fold_the_picture_are_refused(k1):
+    pytest.importorskip("cv2")
+    with pytest.raises(InputError, match="fold the picture over itself"):
+        Lens("opencv", 150, 140, 83, 57, WIDTH, HEIGHT, (k1, 0.0, 0.0, 0.0)).pinhole_K()
+
+
 def test_transparent_pixels_show_the_matte():
     pixels = np.zeros((2, 3, 4), dtype=np.uint8)
     pixels[0, 0] = 255, 0, 0, 255

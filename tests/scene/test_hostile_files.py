@@ -166,7 +166,7 @@ def test_pictures_outside_the_capture_are_not_opened(tmp_path, name):
         ({"fl_x": 10**400}, "fl_x"),
         ({"cx": []}, "cx"),
         ({"cx": 1e300, "fl_x": 1e300, "w": 1e-300}, "wanted a"),
-        ({"k1": 1e200}, "frames"),
+        ({"k1": 1e200}, "fold"),
         ({"w": 0.0001}, "wanted a"),
         ({"k1": 0.1, "camera_model": "EQUIRECTANGULAR"}, "EQUIRECTANGULAR"),
         ({"camera_angle_x": 9, "fl_x": None}, "camera_angle_x"),

@@ -61,7 +61,7 @@ def _one_thread(renderer: CpuRenderer, camera: Camera) -> tuple[list[Row], dict[
         projected = timed("project", lambda: renderer.project(camera, buffers))
         order = timed("sort", lambda found=projected: renderer.sort(buffers, *found))
         lists, starts = timed("bin", lambda found=order: renderer.bin(camera, buffers, found))
-        view = View(buffers.records, buffers.ids[order], len(order), lists, starts)
+        view = View(buffers.records, lists, starts, order, buffers.ids)
         timed("blend", lambda v=view: renderer.blend(v, camera, _BLACK, _COLOR))
         timed("blend, depths", lambda v=view: renderer.blend(v, camera, _BLACK, _DEPTHS))
         timed("frame", lambda: renderer.render(camera))

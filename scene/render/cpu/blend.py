@@ -31,6 +31,12 @@ from scene.render.cpu.simd_tile import (
 _PREFETCH_AHEAD = 8
 _CACHE_LINE_FLOATS = 16
 _STATE_FLOATS = BLOCKS * BLOCK_FLOATS
+_BLOCKS_X = TILE // BLOCK
+_RED = np.uint64(PLANE_RED * LANES)
+_GREEN = np.uint64((PLANE_RED + 1) * LANES)
+_BLUE = np.uint64((PLANE_RED + 2) * LANES)
+_DEPTH_SUM = np.uint64(PLANE_DEPTH_SUM * LANES)
+_MEDIAN = np.uint64(PLANE_MEDIAN_DEPTH * LANES)
 
 
 @kernel
@@ -131,7 +137,7 @@ def _clear(state: FloatArray, x: int, y: int, width: int, height: int) -> Any:
 @helper
 def _state_index(i: int, j: int) -> Any:
     """Where the transmittance of pixel i, j of a tile stands in its state."""
-    block = (j // BLOCK) * (TILE // BLOCK) + i // BLOCK
+    block = (j // BLOCK) * _BLOCKS_X + i // BLOCK
     return np.uint64(block * BLOCK_FLOATS + (j % BLOCK) * BLOCK + i % BLOCK)
 
 
@@ -163,17 +169,31 @@ def _prepare_chunk(
 
 @helper
 def _store_color(
-    state: FloatArray, x: int, y: int, background: FloatArray, rgb: FloatArray, alpha: FloatArray
+    state: FloatArray,
+    x: int,
+    y: int,
+    background: FloatArray,
+    rgb: FloatArray,
+    alpha: FloatArray,
 ) -> None:
     height, width = alpha.shape
-    for j in range(min(TILE, height - y)):
-        for i in range(min(TILE, width - x)):
-            at = _state_index(i, j)
-            transmittance = abs(state[at])
-            alpha[y + j, x + i] = np.float32(1.0) - transmittance
-            for channel in range(3):
-                blended = state[at + np.uint64((PLANE_RED + channel) * LANES)]
-                rgb[y + j, x + i, channel] = blended + transmittance * background[channel]
+    flat_rgb, flat_alpha = rgb.reshape(-1), alpha.reshape(-1)
+    red, green, blue = background[0], background[1], background[2]
+    for block in range(BLOCKS):
+        left, top = x + block % _BLOCKS_X * BLOCK, y + block // _BLOCKS_X * BLOCK
+        columns = min(BLOCK, width - left)
+        for j in range(min(BLOCK, height - top)):
+            # unsigned: without the check for negative indices the loop is vectorized
+            at = np.uint64(block * BLOCK_FLOATS + j * BLOCK)
+            pixel = np.uint64((top + j) * width + left)
+            for i in range(columns):
+                a, p = at + np.uint64(i), pixel + np.uint64(i)
+                transmittance = abs(state[a])
+                flat_alpha[p] = np.float32(1.0) - transmittance
+                p *= np.uint64(3)
+                flat_rgb[p] = state[a + _RED] + transmittance * red
+                flat_rgb[p + np.uint64(1)] = state[a + _GREEN] + transmittance * green
+                flat_rgb[p + np.uint64(2)] = state[a + _BLUE] + transmittance * blue
 
 
 @helper
@@ -181,11 +201,17 @@ def _store_depths(
     state: FloatArray, x: int, y: int, expected: FloatArray, median: FloatArray
 ) -> None:
     height, width = expected.shape
-    for j in range(min(TILE, height - y)):
-        for i in range(min(TILE, width - x)):
-            at = _state_index(i, j)
-            weight = np.float32(1.0) - abs(state[at])
-            total = state[at + np.uint64(PLANE_DEPTH_SUM * LANES)]
-            mean = total / weight if weight > np.float32(0.0) else np.float32(0.0)
-            expected[y + j, x + i] = mean
-            median[y + j, x + i] = state[at + np.uint64(PLANE_MEDIAN_DEPTH * LANES)]
+    flat_expected, flat_median = expected.reshape(-1), median.reshape(-1)
+    for block in range(BLOCKS):
+        left, top = x + block % _BLOCKS_X * BLOCK, y + block // _BLOCKS_X * BLOCK
+        columns = min(BLOCK, width - left)
+        for j in range(min(BLOCK, height - top)):
+            at = np.uint64(block * BLOCK_FLOATS + j * BLOCK)
+            pixel = np.uint64((top + j) * width + left)
+            for i in range(columns):
+                a, p = at + np.uint64(i), pixel + np.uint64(i)
+                weight = np.float32(1.0) - abs(state[a])
+                total = state[a + _DEPTH_SUM]
+                drawn = weight > np.float32(0.0)
+                flat_expected[p] = total / weight if drawn else np.float32(0.0)
+                flat_median[p] = state[a + _MEDIAN]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scene.camera import Camera
 from scene.gaussians import Gaussians
@@ -18,6 +17,8 @@ from scene.render.cpu.records import (
     LANES,
     RECORD_FLOATS,
     FloatArray,
+    Int32Array,
+    IntArray,
     PackedScene,
     aligned,
     pack_scene,
@@ -33,16 +34,26 @@ _KEPT_BUFFERS = 2
 class View:
     """What is visible from one camera, ready to be blended. Arrays live in reused buffers.
 
-    records: flat float32, `count` rows in depth order (layout: `records` module).
-    ids: (count,) int32, each record's index in the scene.
+    records: flat float32, one row per visible Gaussian, in depth order (see `records`).
     lists, starts: lists[starts[t]:starts[t + 1]] are the records of tile t (row by row), in order.
+    order, unordered_ids: unordered_ids[order] are the records' indices in the scene.
     """
 
     records: FloatArray
-    ids: NDArray[np.int32]
-    count: int
-    lists: NDArray[np.int32]
-    starts: NDArray[np.int64]
+    lists: Int32Array
+    starts: IntArray
+    order: Int32Array
+    unordered_ids: Int32Array
+
+    @property
+    def count(self) -> int:
+        """Number of visible Gaussians."""
+        return len(self.order)
+
+    @property
+    def ids(self) -> Int32Array:
+        """(count,) each record's index in the scene."""
+        return self.unordered_ids[self.order]
 
 
 class Buffers:
@@ -59,12 +70,12 @@ class Buffers:
         self.pairs = [np.empty(_FIRST_PAIRS, np.int64) for _ in range(threads)]
         self.lists = np.empty(_FIRST_PAIRS, np.int32)
 
-    def pairs_for(self, thread: int, needed: int) -> NDArray[np.int64]:
+    def pairs_for(self, thread: int, needed: int) -> IntArray:
         """The thread's pair buffer, replaced by one with a quarter more than `needed` rows."""
         self.pairs[thread] = np.empty(needed + needed // 4, np.int64)
         return self.pairs[thread]
 
-    def lists_for(self, needed: int) -> NDArray[np.int32]:
+    def lists_for(self, needed: int) -> Int32Array:
         """The list buffer, with room for `needed` entries."""
         if len(self.lists) < needed:
             self.lists = np.empty(needed + needed // 4, np.int32)
@@ -131,11 +142,9 @@ class CpuRenderer:
         starts, counts = self.project(camera, buffers)
         order = self.sort(buffers, starts, counts)
         lists, tile_starts = self.bin(camera, buffers, order)
-        return View(buffers.records, buffers.ids[order], len(order), lists, tile_starts)
+        return View(buffers.records, lists, tile_starts, order, buffers.ids)
 
-    def project(
-        self, camera: Camera, buffers: Buffers
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def project(self, camera: Camera, buffers: Buffers) -> tuple[IntArray, IntArray]:
         """Fill the unsorted records; returns each thread's first row and number of rows."""
         vector = project.camera_vector(camera, self.settings)
         packed, threads = self.packed, self.threads
@@ -160,9 +169,7 @@ class CpuRenderer:
         starts = [LANES * project.first_block(blocks, t, threads) for t in range(threads)]
         return np.array(starts, dtype=np.int64), counts
 
-    def sort(
-        self, buffers: Buffers, starts: NDArray[np.int64], counts: NDArray[np.int64]
-    ) -> NDArray[np.int32]:
+    def sort(self, buffers: Buffers, starts: IntArray, counts: IntArray) -> Int32Array:
         """Rows of the unsorted records in depth order."""
         (keys_a, keys_b), (order_a, order_b) = buffers.sort_keys, buffers.sort_order
         count = depth_sort.depth_order(
@@ -171,8 +178,8 @@ class CpuRenderer:
         return order_b[:count]
 
     def bin(
-        self, camera: Camera, buffers: Buffers, order: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        self, camera: Camera, buffers: Buffers, order: Int32Array
+    ) -> tuple[Int32Array, IntArray]:
         """Fill the sorted records; returns the tiles' lists and where each begins."""
         threads, count = self.threads, len(order)
         width, height = camera.width, camera.height

@@ -28,7 +28,6 @@ from patching.apse.views import (
     Editable,
     Leaves,
     auxiliary_cameras,
-    clean_pictures,
 )
 from patching.edit import GaussianEdit, no_gaussians
 from scene.camera import Camera
@@ -157,10 +156,11 @@ def _prepare(
         anchor.camera, anchor.background, frozenset({"rgb", "alpha", "median_depth"})
     )
     assert drawn.median_depth is not None
-    old = select_old(
-        gaussians, anchor.camera, anchor.mask, drawn.median_depth, anchor.surface, settings
-    )
     spawn = spawn_new(anchor, patch_depth(anchor), settings)
+    old = select_old(
+        gaussians, anchor.camera, anchor.mask, drawn.median_depth, anchor.surface, spawn.stride,
+        settings,
+    )  # fmt: skip
     if len(spawn.centers) == 0:
         raise InputError(
             "the anchor's rays do not meet the patch's surface; choose a more frontal anchor"
@@ -178,7 +178,10 @@ def _prepare(
     learnable = Learnable(reused, spawn if settings.use_new else None, settings)
     texture = AnchorTexture(anchor)
     cameras = auxiliary_cameras(anchor, texture, settings, captured)
-    pictures = clean_pictures(renderer, cameras, anchor)
+    pictures = [
+        renderer.render(camera, anchor.background, frozenset({"rgb", "alpha", "median_depth"}))
+        for camera in cameras
+    ]
     anchor_view = AnchorView(anchor, editable, drawn.rgb, settings)
     auxiliary = [
         AuxiliaryView(camera, anchor, texture, editable, picture, settings)

@@ -33,6 +33,7 @@ def select_old(
     mask: NDArray[np.bool_],
     median_depth: NDArray[np.float32],
     surface: Surface,
+    stride: float,
     settings: ApseSettings,
 ) -> OldSelection:
     """Clean Gaussians under the patch.
@@ -49,7 +50,8 @@ def select_old(
     opaque = gaussians.opacities[near] >= settings.reuse_opacity
     if not settings.fade_front:
         return OldSelection(near[opaque], none)
-    front = in_front(gaussians.means[near].astype(np.float64), surface, camera)
+    margin = settings.fade_depth * stride
+    front = in_front(gaussians.means[near].astype(np.float64), surface, camera, margin)
     return OldSelection(near[opaque & ~front], near[front])
 
 
@@ -75,9 +77,14 @@ def _under_mask(
     )
 
 
-def in_front(points: DoubleArray, surface: Surface, camera: Camera) -> NDArray[np.bool_]:
-    """(n,) which points lie between the camera and the surface, along their own rays."""
+def in_front(
+    points: DoubleArray, surface: Surface, camera: Camera, margin: float = 0.0
+) -> NDArray[np.bool_]:
+    """(n,) which points lie before the surface, along their own rays from the camera.
+
+    margin: world units; points up to so far behind the surface count as before it.
+    """
     directions = points - camera.center
-    met, hit = surface.intersect(camera.center, directions)
+    met, hit = surface.intersect(camera.center, directions, -margin)
     beyond = np.einsum("ni,ni->n", met - points, directions) > 0
     return np.asarray(hit & beyond)

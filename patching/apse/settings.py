@@ -34,7 +34,8 @@ class ApseSettings:
 
     reuse_opacity: clean Gaussians below it are not reused.
     reuse_depth: share of the median depth by which a clean Gaussian may differ from it.
-    fade_front: clean Gaussians before the surface get opacity 0.
+    fade_front: clean Gaussians before the surface get opacity 0; fade_depth: also those up to so
+        many strides behind it.
 
     per_mask: divide the sums of keep, aux color and aux opacity by |M|; else means (paper).
     weight_*: of the loss terms. support_alpha, dilate_px: of the auxiliary support S_v.
@@ -63,6 +64,7 @@ class ApseSettings:
     reuse_opacity: float = 0.1
     reuse_depth: float = 0.03
     fade_front: bool = True
+    fade_depth: float = 0.0
 
     per_mask: bool = True
     weight_patch: float = 1.0
@@ -70,6 +72,7 @@ class ApseSettings:
     weight_aux_color: float = 1.0
     weight_aux_alpha: float = 0.1
     weight_attach: float = 0.01
+    weight_aux_patch: float = 0.0
     attach_cap: float = 4.0
     support_alpha: float = 0.02
     dilate_px: int = 2

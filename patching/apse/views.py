@@ -14,9 +14,10 @@ from patching.apse.losses import alpha_loss, outside_loss, patch_loss
 from patching.apse.settings import ApseSettings
 from patching.apse.texture import AnchorTexture
 from patching.edit import no_gaussians
+from patching.raycast import composite
 from scene.camera import Camera
 from scene.gaussians import Gaussians
-from scene.render.api import Renderer
+from scene.render.api import Rendered
 from scene.render.patch_view import Parameters, PatchView
 
 DoubleArray = NDArray[np.float64]
@@ -112,7 +113,7 @@ class AuxiliaryView:
         anchor: Anchor,
         texture: AnchorTexture,
         editable: Editable,
-        clean: FloatArray,
+        clean: Rendered,
         settings: ApseSettings,
     ) -> None:
         self._settings = settings
@@ -120,7 +121,7 @@ class AuxiliaryView:
         self._view = PatchView(editable.static, camera, anchor.background, editable.start)
         self._rest = editable.rest_colors(camera)
         window = _window(self._view)
-        self._clean = _planes(clean[window])
+        self._clean = _planes(clean.rgb[window])
         support = dilated(
             _drawn_alpha(self._view, editable.start) > settings.support_alpha, settings.dilate_px
         )
@@ -130,6 +131,12 @@ class AuxiliaryView:
         mask_px = float(anchor.mask.sum()) * scale
         whole = camera.width * camera.height - float(support.sum())
         self._divisor = mask_px if settings.per_mask else whole
+        if settings.weight_aux_patch > 0:
+            wanted, coverage, _ = composite(
+                texture, texture.patch, camera, clean.rgb, clean.median_depth
+            )
+            self._wanted = _planes(wanted[window])
+            self._shown = torch.from_numpy((coverage[window] > 0.5).astype(np.float32))
         self._alpha_view: PatchView | None = None
         new = np.arange(len(editable.start)) >= self._reused
         if settings.weight_aux_alpha > 0 and new.any():
@@ -147,6 +154,11 @@ class AuxiliaryView:
         color = outside_loss(drawn[:3], self._clean, self._outside, self._divisor)
         total = self._settings.weight_aux_color * color
         terms = {"aux_color": float(color.detach())}
+        if self._settings.weight_aux_patch > 0:
+            shown_px = max(float(self._shown.sum()), 1.0)
+            patch = patch_loss(drawn[:3], self._wanted, self._shown, shown_px)
+            total = total + self._settings.weight_aux_patch * patch
+            terms["aux_patch"] = float(patch.detach())
         if self._alpha_view is not None:
             new = tuple(leaf[self._reused :] for leaf in leaves)
             alpha = self._alpha_view(*new)[3]
@@ -225,13 +237,6 @@ def orbit(
     pose[:3, :3] = camera.camera_from_world[:3, :3] @ turn.T
     pose[:3, 3] = -pose[:3, :3] @ center
     return Camera(pose, camera.K, camera.width, camera.height)
-
-
-def clean_pictures(
-    renderer: Renderer, cameras: Sequence[Camera], anchor: Anchor
-) -> list[FloatArray]:
-    """(H, W, 3) clean render of each camera."""
-    return [renderer.render(camera, anchor.background).rgb for camera in cameras]
 
 
 def dilated(region: BoolArray, radius_px: int) -> BoolArray:

@@ -35,12 +35,13 @@ class EmbedOrder:
     """What to run.
 
     iterations: per kind. variant: "inspector" or "paper". controls: noise and shuffled besides
-    gray, which is always there.
+    gray, which is always there. figures: measure the fidelity too.
     """
 
     iterations: int = 300
     variant: str = "inspector"
     controls: bool = False
+    figures: bool = True
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -103,7 +104,7 @@ def embed_patch(
         loss = float(terms.get("total", sum(terms.values())))
         return progress(EmbedStep(fraction, f"{kind} {i}/{total}", kind, i, loss, pictures))
 
-    return embed_kinds(scene, anchor, patch, kinds, settings, step, renderer)
+    return embed_kinds(scene, anchor, patch, kinds, settings, step, renderer, order.figures)
 
 
 def fidelity_text(adversarial: AdversarialScene) -> str:

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 DISPLAY_BUDGET = 200_000
 REFRESH_S = 0.6
 """Least time between two refreshes of heat map and dome while a sweep runs."""
-FIRST_VIEW = Condition(azimuth_deg=14, elevation_deg=7, radius=1.35)
+FIRST_VIEW = Condition(azimuth_deg=16, elevation_deg=13, radius=2.1)
 
 
 def serve(
@@ -239,7 +239,7 @@ class Viewer:
     def _show_frame_to(self, client: Any) -> None:
         """The victim's-eye frame, with bars to the browser's own aspect."""
         if not self._victims_eye or self._frame is None:
-            client.scene.set_background_image(None)
+            client.scene.set_background_image(self.viewport.sky())
             return
         height, width = self._frame.shape[:2]
         aspect = max(client.camera.aspect, 1e-3)
@@ -273,8 +273,7 @@ class Viewer:
         first.far = self.viewport.unit * 300
 
     def _client_came(self, client: Any) -> None:
-        if self._victims_eye:
-            self._show_frame_to(client)
+        self._show_frame_to(client)
 
 
 def best_kind(kinds: Sequence[str]) -> str:

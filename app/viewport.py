@@ -86,6 +86,11 @@ class Viewport:
         self.refresh_captures()
         self.refresh_dome()
 
+    def sky(self) -> NDArray[np.uint8]:
+        """(1, 1, 3) picture of the scene's background color, to stand behind the splats."""
+        color = np.clip(np.asarray(self._session.scene.background), 0, 1)
+        return np.rint(color * 255).astype(np.uint8).reshape(1, 1, 3)
+
     @_alone
     def refresh_splats(self) -> None:
         """Send the display copy: what all kinds share once, and each kind's own part."""

@@ -117,10 +117,11 @@ def _marks(scores: ViewScores, kind: str, victims: tuple[str, ...]) -> list[Mark
 
 def _caption(scores: ViewScores, kind: str) -> str:
     verdicts = [said for (_, k), said in scores.said.items() if k == kind]
-    fooled = sum(1 for said in verdicts if said.success)
-    if not verdicts or not scores.observable:
+    counted = [said for said in verdicts if said.success is not None]
+    if not counted or not scores.observable:
         return kind
-    return f"{kind}: {fooled} of {len(verdicts)} fooled" if fooled else f"{kind}: held"
+    right = sum(1 for said in counted if not said.success)
+    return f"{kind}: right {right} of {len(counted)}"
 
 
 def _waiting(session: Session) -> Pixels:

@@ -1,0 +1,237 @@
+"""The viewer in a real headless Chromium, on a small scene with a stand-in victim."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import time
+
+import numpy as np
+import pytest
+from viewer_fakes import load_red_finder, small_scene
+
+from app.embedding import EmbedOrder
+from app.scoring import SweepChoice
+from app.session import Session
+from app.victim_desk import VictimDesk
+from app.viewer import serve
+from envelope.condition import Condition
+from patching.patch import Patch
+from scene.scene import save_scene
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    "--no-sandbox --use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader "
+    "--ignore-gpu-blocklist --disable-background-networking --disable-component-update "
+    "--disable-sync --no-first-run"
+).split()
+WAIT_MS = 120_000
+VIEW = {"width": 1200, "height": 700}
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no chromium is installed (apt-get install chromium)"
+    ),
+    pytest.mark.timeout(600),
+]
+
+
+@pytest.fixture(scope="module")
+def viewer(tmp_path_factory):
+    """A served session with an embedded patch and a swept dome of 3 x 3 cells."""
+    folder = tmp_path_factory.mktemp("browser")
+    save_scene(small_scene(), folder / "street.ply")
+    session = Session.open(folder / "street.ply", folder / "runs")
+    session.victims = VictimDesk("stop sign", load_red_finder)
+    session.victims.choose("red-finder")
+    colors = np.random.default_rng(3).random((8, 8, 3)).repeat(4, 0).repeat(4, 1)
+    session.gallery.add(Patch.from_rgb(colors, "squares"))
+    session.patchwork.choose("squares")
+    session.patchwork.place_at([0.0, 3.0, 2.0], 0.5, 0.0)
+    session.embed(EmbedOrder(iterations=4, figures=False))
+    session.scoring.start(SweepChoice({"azimuth_deg": 3, "radius": 3}, 1).plan())
+    assert session.scoring.service.wait(120)
+    shown = serve(session, port=18400, display_budget=3000, block=False)
+    yield shown
+    shown.stop()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser, viewer):
+    page = browser.new_page(viewport=VIEW)
+    page.set_default_timeout(WAIT_MS)
+    page.errors = []
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    _open(page, viewer)
+    return page
+
+
+def _open(page, viewer) -> None:
+    page.goto(f"http://127.0.0.1:{viewer.server.get_port()}")
+    page.wait_for_selector("canvas[data-engine]")
+    _until(lambda: viewer.server.get_clients())
+    page.get_by_role("tab", name="Sweep", exact=True).wait_for()
+
+
+def _until(read, timeout_s: float = WAIT_MS / 1000):
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        if value := read():
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"not within {timeout_s} s")
+
+
+def _pixels(page, clip) -> np.ndarray:
+    from PIL import Image
+
+    picture = page.screenshot(clip=clip, timeout=WAIT_MS)
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"))
+
+
+def _slider(page, label: str):
+    """The slider in the row that carries `label`."""
+    return page.get_by_role("slider").nth(list(_rows(page)).index(label))
+
+
+def _rows(page) -> list[str]:
+    from app.panels.sweep import LABELS
+
+    return list(LABELS.values())
+
+
+def _field(page, label: str) -> str:
+    """The number beside a slider of the Sweep tab."""
+    row = page.get_by_text(label, exact=True).first.locator("xpath=ancestor::*[.//input][1]")
+    return row.locator("input").last.input_value()
+
+
+def test_the_page_shows_the_tabs_and_the_docks(page):
+    for name in ("Scene", "Patch", "Sweep", "Victims", "Runs", "Envelope", "Curves"):
+        assert page.get_by_role("tab", name=name, exact=True).count() == 1
+    assert page.get_by_text("What the victim sees").count() == 1
+    assert page.get_by_text("small street").count() + page.locator("input").count() > 0
+
+
+def test_the_canvas_shows_the_red_sign(page):
+    clip = {"x": 345, "y": 160, "width": 400, "height": 500}
+
+    def red() -> bool:
+        picture = _pixels(page, clip).astype(int)
+        red = (picture[..., 0] > picture[..., 1] + 60) & (picture[..., 0] > picture[..., 2] + 60)
+        return len(np.unique(picture.reshape(-1, 3), axis=0)) > 200 and red.sum() > 300
+
+    assert _until(red)
+
+
+def test_the_heat_map_is_drawn(page):
+    page.get_by_role("tab", name="Envelope", exact=True).click()
+    page.locator(".js-plotly-plot .heatmaplayer image, .js-plotly-plot .hm").first.wait_for()
+
+
+def test_yaw_by_keyboard_brings_a_new_scored_render(page, viewer):
+    page.get_by_role("tab", name="Sweep", exact=True).click()
+    slider = _slider(page, "yaw °")
+    slider.focus()
+    before = page.locator("img").evaluate_all(
+        "all => all.map(i => i.src.length + i.src.slice(-60))"
+    )
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    _until(lambda: viewer.session.condition == Condition(yaw_deg=2.0))
+
+    def scored():
+        view = viewer.session.view
+        return view is not None and view.complete and view.condition.yaw_deg == 2.0 and view.said
+
+    assert _until(scored)
+    assert _until(
+        lambda: (
+            page.locator("img").evaluate_all("all => all.map(i => i.src.length + i.src.slice(-60))")
+            != before
+        )
+    )
+
+
+def test_a_dome_marker_that_is_clicked_sets_every_slider(page, viewer):
+    page.get_by_role("tab", name="Sweep", exact=True).click()
+    (client,) = viewer.server.get_clients().values()
+    index, x, y = _until(lambda: _clickable_marker(viewer, client))
+    page.mouse.click(x, y)
+    wanted = viewer.viewport.dome.conditions[index]
+    _until(lambda: viewer.session.condition == wanted)
+    _until(lambda: abs(float(_field(page, "azimuth °")) - wanted.azimuth_deg) < 0.01)
+    assert float(_field(page, "radius ×")) == pytest.approx(wanted.radius, abs=0.006)
+    assert float(_field(page, "yaw °")) == 0.0
+    # and the browser flew there
+    center = viewer.session.camera(wanted).center
+    _until(lambda: np.allclose(client.camera.position, center, atol=1e-3))
+
+
+def _clickable_marker(viewer, client):
+    """(index, x, y) of the dome marker nearest to the middle of the free part of the canvas."""
+    view, dome = client.camera, viewer.viewport.dome
+    from scene.gaussians import quaternions_to_matrices
+
+    rotation = quaternions_to_matrices(np.asarray(view.wxyz, np.float32)[None])[0]
+    local = (dome.positions - view.position) @ rotation
+    # a little inside the marker, which is a pyramid opening along the camera's view
+    forward = quaternions_to_matrices(dome.wxyzs)[:, :, 2]
+    local = local + 0.02 * viewer.viewport.unit * (forward @ rotation)
+    height, width = view.image_height, view.image_width
+    focal = 0.5 * height / np.tan(view.fov / 2)
+    left, top = 0.5 * (VIEW["width"] - width), VIEW["height"] - height
+    left = 332.0 if width < VIEW["width"] - 100 else 0.0
+    pixels = local[:, :2] / local[:, 2:] * focal + [width / 2 + left, height / 2 + top]
+    free = (local[:, 2] > 0.3 * viewer.viewport.unit) & (pixels[:, 0] > 360) & (pixels[:, 0] < 740)
+    free &= (pixels[:, 1] > 170) & (pixels[:, 1] < 680)
+    if not free.any():
+        return None
+    away = np.where(free, np.linalg.norm(pixels - [550, 400], axis=1), np.inf)
+    index = int(np.argmin(away))
+    return index, float(pixels[index, 0]), float(pixels[index, 1])
+
+
+def test_a_reload_loses_nothing(page, viewer):
+    viewer.go_to(Condition(azimuth_deg=-30, elevation_deg=10, focal=1.5))
+    _open(page, viewer)
+    page.get_by_role("tab", name="Sweep", exact=True).click()
+    _until(lambda: _field(page, "azimuth °") == "-30")
+    assert _field(page, "elevation °") == "10" and _field(page, "focal ×") == "1.5"
+    assert page.get_by_role("tab", name="Envelope", exact=True).count() == 1
+
+
+def test_a_second_browser_keeps_its_own_camera(browser, page, viewer):
+    (first,) = viewer.server.get_clients().values()
+    second_page = browser.new_page(viewport=VIEW)
+    second_page.set_default_timeout(WAIT_MS)
+    try:
+        second_page.goto(f"http://127.0.0.1:{viewer.server.get_port()}")
+        clients = _until(
+            lambda: len(viewer.server.get_clients()) == 2 and viewer.server.get_clients()
+        )
+        second = next(c for i, c in clients.items() if i != first.client_id)
+        before = np.array(first.camera.position)
+        viewer.fly_to_anchor(second)
+        _until(
+            lambda: np.allclose(
+                second.camera.position, viewer.session.anchor_camera.center, atol=1e-3
+            )
+        )
+        assert np.allclose(first.camera.position, before)
+    finally:
+        second_page.close()
+
+
+def test_no_script_failed_on_the_page(page):
+    assert page.errors == []

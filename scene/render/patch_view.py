@@ -3,15 +3,15 @@
 A `PatchView` has one camera, fixed Gaussians (drawn, never differentiated) and editable ones, whose
 means, scales, opacities and colors are given anew at every call. It draws only the tiles that the
 editable Gaussians can touch. The fixed Gaussians are projected, sorted and put into tile lists
-once; a call projects the editable ones and merges the two by depth, so the picture is that of
-`Renderer.render` for both together.
+once, and those in front of all editable ones are blended once; a call projects the editable ones
+and merges the two by depth, so the picture is that of `Renderer.render` for both together. Where
+an editable Gaussian has come forward, its tile is blended from the start.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,19 +23,10 @@ from scene.camera import Camera
 from scene.gaussians import Gaussians
 from scene.render.api import Color, RenderSettings
 from scene.render.cpu import backward, backward_patch, training_pack
+from scene.render.cpu.backward_fixed import fixed_in_region, front_limits, region_around
 from scene.render.cpu.backward_simd import MOMENTS
 from scene.render.cpu.project import camera_vector
-from scene.render.cpu.records import (
-    EXTENT_X,
-    EXTENT_Y,
-    LANES,
-    MEAN_X,
-    MEAN_Y,
-    RECORD_FLOATS,
-    FloatArray,
-    PackedScene,
-    aligned,
-)
+from scene.render.cpu.records import LANES, RECORD_FLOATS, FloatArray, PackedScene, aligned
 from scene.render.cpu.renderer import Buffers, CpuRenderer, View
 from scene.render.cpu.simd_tile import TILE
 
@@ -83,9 +74,10 @@ class PatchView:
 
         with_colors = (editable.means, editable.scales, editable.opacities)
         start = self._project(*with_colors, np.zeros((len(editable), 3), np.float32))
-        self._region = _region_around(start, camera, margin_px)
+        self._region = region_around(start.view, camera, margin_px)
+        limits = front_limits(start.view, self._region, self._tiles_x)
         self._release(start)
-        self._fixed = _fixed_records(static, camera, self.settings, self._region)
+        self._fixed = fixed_in_region(static, camera, self.settings, self._region, limits)
 
     @property
     def crop(self) -> Bounds:
@@ -123,28 +115,42 @@ class PatchView:
         records = aligned((len(fixed.records) + view.count * RECORD_FLOATS,))
         records[: len(fixed.records)] = fixed.records
         records[len(fixed.records) :] = view.records[: view.count * RECORD_FLOATS]
-        starts = np.empty(int(self._region[backward.REGION_TILES]) + 1, np.int64)
-        total = int(view.starts[-1])
+        tiles, total = int(self._region[backward.REGION_TILES]), int(view.starts[-1])
+        starts, ends = np.empty(tiles + 1, np.int64), np.empty(tiles, np.int64)
         lists = np.empty(len(fixed.lists) + total, np.int32)
+        resumed = np.empty(tiles, np.bool_)
         taken = backward_patch.merge_lists(
             records,
             fixed.count,
             fixed.lists,
             fixed.starts,
+            fixed.fronts,
             view.lists,
             view.starts,
             self._tiles_x,
             self._region,
             starts,
+            ends,
             lists,
+            resumed,
         )
         self._note_outside(taken < total)
         ids = view.ids.copy()
         self._release(projection)
-        height, width = int(self._region[2]), int(self._region[3])
-        planes = np.empty((4, height, width), np.float32)
-        backward.draw_region(records, starts, lists, self._region, self._background, 0, 1, planes)
-        return Drawn(planes, records, starts, lists, ids)
+        planes = np.empty((4, int(self._region[2]), int(self._region[3])), np.float32)
+        backward.draw_region(
+            records,
+            starts,
+            lists,
+            self._region,
+            resumed,
+            fixed.states,
+            self._background,
+            0,
+            1,
+            planes,
+        )
+        return Drawn(planes, records, starts, ends, lists, resumed, ids)
 
     def gradients(self, parameters: Parameters, drawn: Drawn, seeds: FloatArray) -> Parameters:
         """dL/d(parameters) from dL/d(planes): seeds (4, h, w) float32, contiguous."""
@@ -153,8 +159,11 @@ class PatchView:
         backward.gradients_of_region(
             drawn.records,
             drawn.starts,
+            drawn.ends,
             drawn.lists,
             self._region,
+            drawn.resumed,
+            self._fixed.states,
             drawn.planes,
             seeds,
             fixed,
@@ -231,7 +240,9 @@ class Drawn:
     planes: FloatArray
     records: FloatArray
     starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
     lists: NDArray[np.int32]
+    resumed: NDArray[np.bool_]
     ids: NDArray[np.int32]
 
 
@@ -294,74 +305,6 @@ class _Projection:
             means, rotations, scales, opacities, colors, self._geometry, self._colors
         )
         self.view = self._renderer.view(camera, self._buffers)
-
-
-@dataclass(frozen=True, eq=False)
-class _Fixed:
-    """The fixed Gaussians that touch the region: flat records and the region's tile lists."""
-
-    records: FloatArray
-    count: int
-    lists: NDArray[np.int32]
-    starts: NDArray[np.int64]
-
-
-_renderers: weakref.WeakKeyDictionary[Gaussians, dict[RenderSettings, CpuRenderer]]
-_renderers = weakref.WeakKeyDictionary()
-_renderers_lock = threading.Lock()
-
-
-def _renderer_of(static: Gaussians, settings: RenderSettings) -> CpuRenderer:
-    """A renderer of the fixed Gaussians, shared by all views of them while they live."""
-    with _renderers_lock:
-        of_settings = _renderers.setdefault(static, {})
-        if settings not in of_settings:
-            of_settings[settings] = CpuRenderer(static, settings)
-        return of_settings[settings]
-
-
-def _fixed_records(
-    static: Gaussians, camera: Camera, settings: RenderSettings, region: NDArray[np.int64]
-) -> _Fixed:
-    """Project the fixed Gaussians and keep what the region's tiles need of them."""
-    tiles = int(region[backward.REGION_TILES])
-    starts = np.zeros(tiles + 1, np.int64)
-    if len(static) == 0:
-        return _Fixed(aligned((0,)), 0, np.zeros(0, np.int32), starts)
-    renderer = _renderer_of(static, settings)
-    buffers = Buffers(len(renderer.packed.geometry), renderer.threads)
-    view = renderer.view(camera, buffers)
-    tiles_x = -(-camera.width // TILE)
-    cut = (view.lists, view.starts, tiles_x, region, starts)
-    needed = backward_patch.lists_of_region(*cut, np.empty(0, np.int32))
-    lists = np.empty(needed, np.int32)
-    backward_patch.lists_of_region(*cut, lists)
-    kept, renumbered = np.unique(lists, return_inverse=True)
-    rows = view.records[: view.count * RECORD_FLOATS].reshape(-1, RECORD_FLOATS)
-    records = aligned((len(kept) * RECORD_FLOATS,))
-    records.reshape(-1, RECORD_FLOATS)[:] = rows[kept]
-    return _Fixed(records, len(kept), renumbered.astype(np.int32).reshape(-1), starts)
-
-
-def _region_around(projection: _Projection, camera: Camera, margin_px: int) -> NDArray[np.int64]:
-    """The rectangle of whole tiles that holds the editable Gaussians and the margin."""
-    view = projection.view
-    rows = view.records[: view.count * RECORD_FLOATS].reshape(-1, RECORD_FLOATS)
-    if len(rows) == 0:
-        # nothing to be seen: one tile, so that callers need no special case
-        low, high = np.zeros(2), np.ones(2)
-    else:
-        centers, reach = rows[:, [MEAN_X, MEAN_Y]], rows[:, [EXTENT_X, EXTENT_Y]]
-        low = (centers - reach).min(axis=0) - margin_px
-        high = (centers + reach).max(axis=0) + margin_px
-    size = np.array([camera.width, camera.height])
-    first = np.clip(np.floor(low), 0, size - 1).astype(int) // TILE
-    last = np.clip(np.ceil(high) - 1, 0, size - 1).astype(int) // TILE
-    left, top = first * TILE
-    right, bottom = np.minimum((last + 1) * TILE, size)
-    tiles_x, tiles_y = last - first + 1
-    numbers = (top, left, bottom - top, right - left, tiles_x, tiles_x * tiles_y)
-    return np.array(numbers, dtype=np.int64)
 
 
 def _rotation_rows(quats: FloatArray) -> NDArray[np.float64]:

@@ -4,6 +4,9 @@ A region is a rectangle of whole tiles (clipped to the picture): the whole pictu
 the tiles around the patch for `PatchView`. Pictures are planar, float32 (4, height, width): red,
 green, blue with the background, and alpha.
 
+A tile may resume from a stored state, in which what stands in front is blended already, and its
+gradients end with the last entry that is wanted.
+
 Tiles are dealt out to the threads by number, not by who is free first: sums then come out the
 same in every run with the same number of threads.
 """
@@ -22,9 +25,9 @@ from scene.render.cpu.backward_simd import (
     gradient_blocks,
 )
 from scene.render.cpu.cache import helper, kernel
-from scene.render.cpu.records import LANES, RECORD_FLOATS
+from scene.render.cpu.records import DEPTH, LANES, RECORD_FLOATS
 from scene.render.cpu.simd import prefetch
-from scene.render.cpu.simd_blend import CHUNK, blend_blocks_color, prepare
+from scene.render.cpu.simd_blend import CHUNK, PLANE_RED, blend_blocks_color, prepare
 from scene.render.cpu.simd_tile import (
     ALL_BLOCKS,
     BLOCK_FLOATS,
@@ -35,7 +38,8 @@ from scene.render.cpu.simd_tile import (
 )
 
 _AHEAD = 8
-_STATE_FLOATS = BLOCKS * BLOCK_FLOATS
+STATE_FLOATS = BLOCKS * BLOCK_FLOATS
+"""Floats of a tile's state."""
 _f = np.float32
 
 # Entries of a region: int64 (REGION_NUMBERS,).
@@ -49,20 +53,27 @@ REGION_NUMBERS = 6
 
 
 @kernel
-def draw_region(records, starts, entries, region, background, thread, threads, planes):  # type: ignore[no-untyped-def]
+def draw_region(  # type: ignore[no-untyped-def]
+    records, starts, entries, region, resumed, states, background, thread, threads, planes
+):
     """Blend a thread's share of a region's tiles.
 
     records: flat float32. starts: int64 (tiles + 1,). entries: int32 record numbers, each tile's
-    in depth order. background: float32 (3,). planes: float32 (4, height, width), written.
+    in depth order. resumed: bool (tiles,), whether a tile starts from states[tile], float32
+    (tiles, STATE_FLOATS). background: float32 (3,). planes: float32 (4, height, width), written.
     """
-    state = np.empty(_STATE_FLOATS, np.float32)
+    state = np.empty(STATE_FLOATS, np.float32)
     scratch = np.empty(CHUNK * SCRATCH_FLOATS, np.float32)
     masks = np.empty(CHUNK, np.int32)
     offsets = np.empty(CHUNK, np.int64)
     for tile in range(thread, region[REGION_TILES], threads):
         row, column, rows, columns = _tile_bounds(region, tile)
-        state[:] = _f(0)
-        live = _start_transmittance(state, rows, columns)
+        if resumed[tile]:
+            state[:] = states[tile]
+            live = live_blocks(state)
+        else:
+            state[:] = _f(0)
+            live = _start_transmittance(state, rows, columns)
         tile_x = _f(region[REGION_LEFT] + column) + _f(0.5)
         tile_y = _f(region[REGION_TOP] + row) + _f(0.5)
         first, last = starts[tile], starts[tile + 1]
@@ -77,22 +88,74 @@ def draw_region(records, starts, entries, region, background, thread, threads, p
                 k = _state_index(x, y)
                 left = abs(state[k])
                 for channel in range(3):
-                    seen = state[k + np.uint64((1 + channel) * LANES)]
+                    seen = state[k + np.uint64((PLANE_RED + channel) * LANES)]
                     planes[channel, row + y, column + x] = seen + left * background[channel]
                 planes[3, row + y, column + x] = _f(1) - left
 
 
 @kernel
+def blend_front(records, starts, entries, region, limits, fronts, states, needed):  # type: ignore[no-untyped-def]
+    """What stands in front of a depth, blended once: states to resume from.
+
+    limits: float32 (tiles,), depth. fronts: int64 (tiles,), written: how many of a tile's entries
+    are nearer than its limit and blended into its states[tile]. needed: int64 (tiles,), written:
+    how many entries matter at all; after these, no pixel of the tile is live.
+    """
+    scratch = np.empty(CHUNK * SCRATCH_FLOATS, np.float32)
+    masks = np.empty(CHUNK, np.int32)
+    offsets = np.empty(CHUNK, np.int64)
+    state = np.empty(STATE_FLOATS, np.float32)
+    for tile in range(region[REGION_TILES]):
+        row, column, rows, columns = _tile_bounds(region, tile)
+        tile_x = _f(region[REGION_LEFT] + column) + _f(0.5)
+        tile_y = _f(region[REGION_TOP] + row) + _f(0.5)
+        state[:] = _f(0)
+        live = _start_transmittance(state, rows, columns)
+        first, end = starts[tile], starts[tile + 1]
+        front = first
+        while front < end:
+            depth = records[np.int64(entries[front]) * RECORD_FLOATS + DEPTH]
+            if depth >= limits[tile]:
+                break
+            front += 1
+        fronts[tile] = front - first
+        for last in (front, end):
+            while first < last and live != 0:
+                _prepare_chunk(
+                    records, entries, first, last, tile_x, tile_y, live, scratch, masks, offsets
+                )
+                live = blend_blocks_color(state, scratch, masks, records, offsets, live)
+                first += CHUNK
+            first = min(first, last)
+            if last == front:
+                states[tile, :] = state
+        needed[tile] = max(first, front) - starts[tile]
+
+
+@kernel
 def gradients_of_region(  # type: ignore[no-untyped-def]
-    records, starts, entries, region, planes, seeds, first_wanted, thread, threads, moments
+    records,
+    starts,
+    ends,
+    entries,
+    region,
+    resumed,
+    states,
+    planes,
+    seeds,
+    first_wanted,
+    thread,
+    threads,
+    moments,
 ):
     """Moments of the Gaussians in a thread's share of a region's tiles.
 
-    planes: as `draw_region` left them. seeds: float32 (3 or 4, height, width), dL/dplanes.
-    first_wanted: records from this number on are differentiated; record first_wanted + i has
-    row i of `moments`, float32 (rows, MOMENTS), which is overwritten.
+    ends: int64 (tiles,), where each tile's last wanted entry ends. planes: as `draw_region` left
+    them. seeds: float32 (3 or 4, height, width), dL/dplanes. first_wanted: records from this
+    number on are differentiated; record first_wanted + i has row i of `moments`, float32
+    (rows, MOMENTS), which is overwritten.
     """
-    state = np.empty(_STATE_FLOATS, np.float32)
+    state = np.empty(STATE_FLOATS, np.float32)
     scratch = np.empty(CHUNK * SCRATCH_FLOATS, np.float32)
     sums = np.zeros(CHUNK * SUMS_FLOATS, np.float32)
     masks = np.empty(CHUNK, np.int32)
@@ -101,13 +164,19 @@ def gradients_of_region(  # type: ignore[no-untyped-def]
     flat = moments.reshape(-1)
     flat[:] = _f(0)
     for tile in range(thread, region[REGION_TILES], threads):
+        first, last = starts[tile], ends[tile]
+        if first >= last:
+            continue
         row, column, rows, columns = _tile_bounds(region, tile)
-        state[:] = _f(0)
-        live = _start_transmittance(state, rows, columns)
+        if resumed[tile]:
+            state[:] = states[tile]
+            live = live_blocks(state)
+        else:
+            state[:] = _f(0)
+            live = _start_transmittance(state, rows, columns)
         _put_seeds(state, planes, seeds, row, column, rows, columns)
         tile_x = _f(region[REGION_LEFT] + column) + _f(0.5)
         tile_y = _f(region[REGION_TOP] + row) + _f(0.5)
-        first, last = starts[tile], starts[tile + 1]
         while first < last and live != 0:
             _prepare_chunk(
                 records, entries, first, last, tile_x, tile_y, live, scratch, masks, offsets
@@ -160,7 +229,7 @@ def _start_transmittance(state, rows, columns):  # type: ignore[no-untyped-def]
 
 @helper
 def _put_seeds(state, planes, seeds, row, column, rows, columns):  # type: ignore[no-untyped-def]
-    """Fill the planes SEED and TOTAL of a tile's state.
+    """Turn a tile's colors so far into its planes PREFIX, TOTAL and SEED.
 
     Alpha is 1 - transmittance, that is, minus the weight of the background: dL/dalpha enters the
     total as a background of that much less.
@@ -168,16 +237,19 @@ def _put_seeds(state, planes, seeds, row, column, rows, columns):  # type: ignor
     for y in range(rows):
         for x in range(columns):
             k = _state_index(x, y)
-            total = _f(0)
+            total, prefix = _f(0), _f(0)
             for channel in range(3):
                 seed = seeds[channel, row + y, column + x]
-                state[k + np.uint64((SEED + channel) * LANES)] = seed
                 total += seed * planes[channel, row + y, column + x]
+                prefix += seed * state[k + np.uint64((PLANE_RED + channel) * LANES)]
             if seeds.shape[0] == 4:
                 left = _f(1) - planes[3, row + y, column + x]
                 total -= seeds[3, row + y, column + x] * left
+            state[k + np.uint64(PREFIX * LANES)] = prefix
             state[k + np.uint64(TOTAL * LANES)] = total
-            state[k + np.uint64(PREFIX * LANES)] = _f(0)
+            for channel in range(3):
+                seed = seeds[channel, row + y, column + x]
+                state[k + np.uint64((SEED + channel) * LANES)] = seed
 
 
 @helper

@@ -29,7 +29,7 @@ def lists_of_region(lists, starts, tiles_x, region, region_starts, region_lists)
     """Cut the tiles of a region out of a picture's tile lists; returns the number of entries.
 
     lists, starts, tiles_x: of the whole picture. region_starts: int64 (tiles + 1,), written.
-    region_lists: int32, written; called with length 0 it only counts.
+    region_lists: int32, written; with length 0 the entries are only counted.
     """
     used = 0
     for tile in range(region[REGION_TILES]):
@@ -44,30 +44,67 @@ def lists_of_region(lists, starts, tiles_x, region, region_starts, region_lists)
 
 
 @kernel
+def shorten_lists(lists, starts, lengths, short_starts, short):  # type: ignore[no-untyped-def]
+    """Keep the first lengths[t] entries of every list; starts and lists are written anew."""
+    used = 0
+    for tile in range(len(lengths)):
+        short_starts[tile] = used
+        for place in range(starts[tile], starts[tile] + lengths[tile]):
+            short[used] = lists[place]
+            used += 1
+    short_starts[len(lengths)] = used
+
+
+@kernel
 def merge_lists(  # type: ignore[no-untyped-def]
-    records, fixed, fixed_lists, fixed_starts, lists, starts, tiles_x, region, merged_starts, merged
+    records,
+    fixed,
+    fixed_lists,
+    fixed_starts,
+    fronts,
+    lists,
+    starts,
+    tiles_x,
+    region,
+    merged_starts,
+    merged_ends,
+    merged,
+    resumed,
 ):
     """Merge, tile by tile, the fixed records with the editable ones; returns editable entries.
 
     records: flat float32, `fixed` fixed records in depth order, then the editable ones in depth
-    order. fixed_lists, fixed_starts: of the region's tiles. lists, starts: of the editable
-    records, numbered from 0, for the whole picture of `tiles_x` tiles per row. merged_starts:
-    int64 (tiles + 1,) and merged: int32, written. At equal depth the fixed record comes first.
+    order. fixed_lists, fixed_starts: of the region's tiles. fronts: int64 (tiles,), how many of a
+    tile's fixed entries are blended into its stored state. lists, starts: of the editable
+    records, numbered from 0, for the whole picture of `tiles_x` tiles per row.
+
+    Written: merged_starts int64 (tiles + 1,) and merged int32; merged_ends int64 (tiles,), the
+    place after a tile's last editable entry; resumed bool (tiles,), whether the stored state
+    holds: all editable entries stand behind it, and its entries are left out of the list.
+    At equal depth the fixed record comes first.
     """
     used = 0
     taken = 0
     for tile in range(region[REGION_TILES]):
         merged_starts[tile] = used
+        merged_ends[tile] = used
         picture_tile = _picture_tile(region, tile, tiles_x)
         here, here_end = fixed_starts[tile], fixed_starts[tile + 1]
         there, there_end = starts[picture_tile], starts[picture_tile + 1]
         taken += there_end - there
+        front = here + fronts[tile]
+        resumed[tile] = True
+        if there < there_end and front > here:
+            nearest = _depth(records, np.int64(lists[there]) + fixed)
+            resumed[tile] = nearest >= _depth(records, np.int64(fixed_lists[front - 1]))
+        if resumed[tile]:
+            here = front
         while there < there_end:
             editable = np.int64(lists[there]) + fixed
-            depth = records[np.uint64(editable * RECORD_FLOATS + DEPTH)]
+            depth = _depth(records, editable)
             while here < here_end:
                 candidate = np.int64(fixed_lists[here])
-                if records[np.uint64(candidate * RECORD_FLOATS + DEPTH)] > depth:
+                if _depth(records, candidate) > depth:
                     break
                 merged[np.uint64(used)] = candidate
                 used += 1
@@ -75,12 +112,18 @@ def merge_lists(  # type: ignore[no-untyped-def]
             merged[np.uint64(used)] = editable
             used += 1
             there += 1
+            merged_ends[tile] = used
         while here < here_end:
             merged[np.uint64(used)] = fixed_lists[here]
             used += 1
             here += 1
     merged_starts[region[REGION_TILES]] = used
     return taken
+
+
+@helper
+def _depth(records, number):  # type: ignore[no-untyped-def]
+    return records[np.uint64(number * RECORD_FLOATS + DEPTH)]
 
 
 @helper

@@ -92,7 +92,15 @@ class TrainingRenderer:
         run_shares(
             threads,
             lambda thread: backward.draw_region(
-                view.records, view.starts, view.lists, region, behind, thread, threads, planes
+                view.records,
+                view.starts,
+                view.lists,
+                region,
+                *_nothing_resumed(region),
+                behind,
+                thread,
+                threads,
+                planes,
             ),
         )
         vector = camera_vector(camera, self.settings)
@@ -120,8 +128,10 @@ class TrainingRenderer:
             lambda thread: backward.gradients_of_region(
                 view.records,
                 view.starts,
+                view.starts[1:],
                 view.lists,
                 last.region,
+                *_nothing_resumed(last.region),
                 last.planes,
                 seeds,
                 0,
@@ -207,3 +217,8 @@ def _whole_picture(camera: Camera) -> NDArray[np.int64]:
     tiles_x, tiles_y = -(-camera.width // TILE), -(-camera.height // TILE)
     numbers = (0, 0, camera.height, camera.width, tiles_x, tiles_x * tiles_y)
     return np.array(numbers, dtype=np.int64)
+
+
+def _nothing_resumed(region: NDArray[np.int64]) -> tuple[NDArray[np.bool_], FloatArray]:
+    """Every tile starts from the front."""
+    return np.zeros(int(region[backward.REGION_TILES]), np.bool_), np.zeros((0, 0), np.float32)

@@ -65,6 +65,11 @@ class ReconstructSettings:
             raise InputError(f"reconstruct: wanted an SH degree of 0 to 3, found {self.sh_degree}")
 
     @property
+    def recovery(self) -> int:
+        """Iterations that opacities need after a reset; a request to stop waits for that long."""
+        return 3 * self.reset_every // 10
+
+    @property
     def coefficients(self) -> int:
         """Harmonics per channel of the final colors."""
         return (self.sh_degree + 1) ** 2

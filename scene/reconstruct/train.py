@@ -35,8 +35,6 @@ from scene.render.cpu.training_pack import (
 log = logging.getLogger(__name__)
 
 BLACK: Color = (0.0, 0.0, 0.0)
-_RECOVERY = 300
-"""Iterations after an opacity reset during which a request to stop has to wait."""
 _SMOOTHING = 0.98
 
 
@@ -104,18 +102,17 @@ def reconstruct(
         training.restore(load_checkpoint(Path(resume_from), settings))
     else:
         training.begin()
-    stop_wanted = False
-    while training.iteration < settings.iterations:
+    stop = False
+    while training.iteration < settings.iterations and not stop:
         training.step()
         iteration = training.iteration
         last = iteration == settings.iterations
-        if checkpoint_to is not None and (iteration % checkpoint_every == 0 or last):
-            save_checkpoint(training.checkpoint(), settings, Path(checkpoint_to))
         if progress is not None and iteration % report_every == 0 and not last:
             seconds = time.perf_counter() - started
-            stop_wanted |= progress(training.progress(seconds)) is False
-        if stop_wanted and training.since_reset > _RECOVERY:
-            break
+            training.stop_wanted |= progress(training.progress(seconds)) is False
+        stop = training.stop_wanted and training.recovered
+        if checkpoint_to is not None and (iteration % checkpoint_every == 0 or last or stop):
+            save_checkpoint(training.checkpoint(), settings, Path(checkpoint_to))
     gaussians = training.gaussians()
     quality = measure(gaussians, photos.held_out, threads)
     seconds = time.perf_counter() - started
@@ -172,6 +169,7 @@ class _Training:
         self._adam = Adam((0, 0))
         self._loss = float("nan")
         self.iteration = 0
+        self.stop_wanted = False
         self.source = "a checkpoint"
 
     def begin(self) -> None:
@@ -205,10 +203,11 @@ class _Training:
         self._loss = smoothed if known else value.loss
 
     @property
-    def since_reset(self) -> int:
-        """Iterations since opacities were last pulled down."""
-        resets = [i for i in range(1, self.iteration + 1) if self._settings.is_reset(i)]
-        return self.iteration - resets[-1] if resets else self.iteration + _RECOVERY
+    def recovered(self) -> bool:
+        """Whether opacities have had time to rise again since they were last pulled down."""
+        wait = self._settings.recovery
+        first = max(1, self.iteration - wait + 1)
+        return not any(self._settings.is_reset(i) for i in range(first, self.iteration + 1))
 
     def gaussians(self) -> Gaussians:
         """What there is now, without what is too faint to be drawn."""

@@ -172,12 +172,12 @@ def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetecto
         raise InputError(f"{path}: wanted one picture input [B, 3, H, W], found {shapes}")
     name = options.preset or "yolox"
     width, height = _input_size(inputs[0].shape, options.size or PRESETS[name].side)
-    shapes = _output_shapes(session, width, height)
-    name = options.preset or _recognised(path, shapes, width, height)
+    outputs = _output_shapes(session, width, height)
+    name = options.preset or _recognised(path, outputs, width, height)
     preset = PRESETS[name]
-    if not preset.fits(shapes, width, height):
+    if not preset.fits(outputs, width, height):
         raise InputError(
-            f"{path}: its outputs {shapes} are not those of the preset {name!r}; choose another "
+            f"{path}: its outputs {outputs} are not those of the preset {name!r}; choose another "
             f"of: {', '.join(PRESETS)}"
         )
     info = VictimInfo(

@@ -27,7 +27,7 @@ class PaliGemmaVictim:
     """Follows the Grounder protocol; also a white box for patch making."""
 
     def __init__(self, model: Any, processor: Any, info: VictimInfo, threads: int = 1) -> None:
-        self.model = frozen(model)
+        self.model: Any = frozen(model)
         self.processor = processor
         self.processor.tokenizer.padding_side = "left"
         self.info = info

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scene.errors import InputError
 
-FloatArray = NDArray[np.float32]
+FloatArray = NDArray[np.floating]
 Images = NDArray[np.uint8]
 Kind = Literal["classifier", "detector", "grounder"]
 Status = Literal["ok", "empty", "malformed", "refused"]

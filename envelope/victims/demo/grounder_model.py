@@ -57,7 +57,7 @@ def build_processor() -> Any:
         extra_special_tokens={"image_token": "<image>"},
         padding_side="left",
     )
-    images = SiglipImageProcessor(size={"height": SIDE, "width": SIDE})
+    images: Any = SiglipImageProcessor(size={"height": SIDE, "width": SIDE})
     images.image_seq_length = GRID * GRID
     return PaliGemmaProcessor(image_processor=images, tokenizer=fast)
 
@@ -73,7 +73,7 @@ def build_model(
         SiglipVisionConfig,
     )
 
-    ids = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
+    ids: dict[str, Any] = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
     vision = SiglipVisionConfig(
         hidden_size=width,
         intermediate_size=3 * width,
@@ -82,8 +82,8 @@ def build_model(
         image_size=SIDE,
         patch_size=PATCH,
         vision_use_head=False,
-        projection_dim=width,
     )
+    vision.projection_dim = width  # type: ignore[attr-defined]
     text = GemmaConfig(
         vocab_size=len(vocabulary()),
         hidden_size=width,

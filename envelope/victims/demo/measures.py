@@ -36,15 +36,15 @@ def detect_all(victim: Detector, pictures: PictureSet) -> list[Detections]:
     return answers
 
 
-def average_precision(
+def scored_hits(
     answers: Sequence[Detections],
     truths: Sequence[NDArray[np.float32]],
     class_index: int,
     overlap: float = 0.5,
-) -> float:
-    """Average precision of one class at one IoU, 101-point interpolation as in COCO.
+) -> tuple[list[tuple[float, bool]], int]:
+    """Every box of a class as (confidence, whether it finds a sign), best first; and the signs.
 
-    truths: per picture (n, 5) rows of class, x0, y0, x1, y1.
+    truths: per picture (n, 5) rows of class, x0, y0, x1, y1. A sign is found once.
     """
     hits: list[tuple[float, bool]] = []
     total = 0
@@ -60,9 +60,20 @@ def average_precision(
             if hit:
                 found.add(best)
             hits.append((float(confidence), hit))
+    hits.sort(key=lambda item: -item[0])
+    return hits, total
+
+
+def average_precision(
+    answers: Sequence[Detections],
+    truths: Sequence[NDArray[np.float32]],
+    class_index: int,
+    overlap: float = 0.5,
+) -> float:
+    """Average precision of one class at one IoU, 101-point interpolation as in COCO."""
+    hits, total = scored_hits(answers, truths, class_index, overlap)
     if not hits or total == 0:
         return 0.0
-    hits.sort(key=lambda item: -item[0])
     true = np.cumsum([hit for _, hit in hits])
     precision = np.maximum.accumulate((true / np.arange(1, len(true) + 1))[::-1])[::-1]
     recall = true / total

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-FloatArray = NDArray[np.float32]
+FloatArray = NDArray[np.floating]
 Color = tuple[float, float, float]
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from envelope.victims.demo import measures
+from envelope.victims.demo.card import model_card
 from envelope.victims.demo.dataset import Mixture, Pictures, PictureSet, cached_set
 from envelope.victims.demo.pictures import make_picture
 from envelope.victims.hashes import files_sha256
@@ -119,6 +120,7 @@ def _detector(
     progress: Progress | None,
 ) -> dict[str, Any]:
     from envelope.victims.demo import train_detector as td
+    from envelope.victims.demo.calibration import calibrate
 
     model = None
     for stage, recipe in enumerate(td.STAGES):
@@ -126,9 +128,11 @@ def _detector(
         pictures = drawn if stage == 0 else mixture
         model = td.train_detector(pictures, recipe, work / f"detector-{stage}", progress, model)
     assert model is not None
+    thresholds = calibrate(model, [held_out] if street is None else [held_out, street])
     td.save_detector(model, staged / "demo-detector")
     victim = td.as_victim(model)
-    figures: dict[str, Any] = {"drawn": measures.detector_figures(victim, held_out)}
+    figures: dict[str, Any] = {"calibrated_thresholds": thresholds}
+    figures["drawn"] = measures.detector_figures(victim, held_out)
     if street is not None:
         figures["street"] = measures.detector_figures(victim, street)
     figures["stop_signs"] = measures.stop_sign_rates(victim, 3, max(4, budget.held_out // 2))
@@ -197,8 +201,8 @@ def failed_gates(figures: Mapping[str, Any]) -> list[str]:
     return failed
 
 
-def publish(staged: Path, out: Path, figures: dict[str, Any]) -> None:
-    """Move the staged folders to `out` and write metrics.json with the weights' hashes."""
+def publish(staged: Path, out: Path, figures: dict[str, Any], notes: str = "") -> None:
+    """Move the staged folders to `out` and write metrics.json and the model card."""
     out.mkdir(parents=True, exist_ok=True)
     figures["weights"] = {}
     for name in NAMES:
@@ -214,4 +218,5 @@ def publish(staged: Path, out: Path, figures: dict[str, Any]) -> None:
             "bytes": weights.stat().st_size,
         }
     (out / "metrics.json").write_text(json.dumps(figures, indent=1) + "\n")
+    (out / "MODEL_CARD.md").write_text(model_card(figures, notes))
     log.info("demo victims written to %s", out)

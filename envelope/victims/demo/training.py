@@ -112,11 +112,11 @@ def _follow(average: nn.Module, model: nn.Module, decay: float) -> None:
     # parameters() and buffers() name a tied weight once
     for kept, new in zip(average.parameters(), model.parameters(), strict=True):
         kept.lerp_(new, 1 - decay)
-    for kept, new in zip(average.buffers(), model.buffers(), strict=True):
-        if kept.dtype.is_floating_point:
-            kept.lerp_(new, 1 - decay)
+    for own, new_buffer in zip(average.buffers(), model.buffers(), strict=True):
+        if own.dtype.is_floating_point:
+            own.lerp_(new_buffer, 1 - decay)
         else:
-            kept.copy_(new)
+            own.copy_(new_buffer)
 
 
 def _save(

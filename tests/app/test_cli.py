@@ -22,7 +22,7 @@ from scene.io import save_ply
 @pytest.fixture()
 def wall(tmp_path: Path) -> Path:
     """A textured wall of 40 x 30 Gaussians at z = 4, seen from the origin."""
-    x, y = np.meshgrid(np.linspace(-2, 2, 40), np.linspace(-1.5, 1.5, 30))
+    x, y = np.meshgrid(np.linspace(-1.6, 1.6, 40), np.linspace(-1.2, 1.2, 30))
     n = x.size
     means = np.stack([x.ravel(), y.ravel(), np.full(n, 4.0)], axis=1)
     colors = np.random.default_rng(0).uniform(-1, 1, (n, 1, 3))
@@ -47,7 +47,7 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-EMBED = ["--where.camera", "camera.json", "--where.pixel", "48", "36", "--where.width", "1.0",
+EMBED = ["--where.camera", "camera.json", "--where.pixel", "48", "36", "--where.width", "0.8",
          "--target.whole-scene", "--target.label", "stop sign"]  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_render_writes_the_picture(wall: Path, monkeypatch: pytest.MonkeyPatch) 
           "--out", "out.png"])  # fmt: skip
     picture = np.asarray(Image.open("out.png"))
     assert picture.shape == (72, 96, 3)
-    # 2 / 4 * 90 = 45 px on either side of the centre: the outermost columns are background
+    # 1.6 / 4 * 90 = 36 px on either side of the centre: column 0 is background
     assert picture[36, 0].tolist() == [0, 0, 255]
     assert picture[36, 48, 2] != 255
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -163,6 +164,7 @@ def best_placed(answer: Answer, truth: XYXY | None, gamma: float = 0.0) -> Box |
     return boxes[int(np.argmax(overlaps))]
 
 
+@lru_cache(maxsize=1 << 17)  # the viewer reads all rows again whenever one arrives
 def judge(
     answer: Answer, criterion: Criterion, truth: XYXY | None, footprint: XYXY | None
 ) -> Outcome:

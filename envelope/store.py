@@ -8,27 +8,34 @@ and rates are computed from rows and never stored.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envelope.condition import AXES, Condition
-from envelope.observe import Observation
-from envelope.outcome import Answer, Box, best_placed, iou, most_confident
+from envelope.condition import AXES
+from envelope.rows import (
+    SCORE_COLUMNS,
+    Row,
+    Score,
+    ScoreKey,
+    View,
+    digest,
+    score_of,
+    score_values,
+    view_id,
+    view_of,
+)
 from scene.errors import InputError
+
+__all__ = ["Row", "Score", "ScoreKey", "ScoreStore", "View", "digest", "view_id"]
 
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 30.0
-
-ScoreKey = tuple[str, str, str, str]
-"""(view id, render kind, victim, settings hash)."""
 
 _NINE = ", ".join(f"{name} REAL NOT NULL" for name in AXES)
 _SCHEMA = f"""
@@ -57,72 +64,6 @@ CREATE TABLE IF NOT EXISTS scores (
 """
 
 
-@dataclass(frozen=True)
-class View:
-    """One camera of a run and its truth.
-
-    view_id: hash of everything that decides the camera and the truth (see `view_id`).
-    geometry: hash of the run's part of that (anchor, pivot, up, size, scene, target, seed).
-    nominal: the nominal nine numbers and the variant. actual: the jittered nine numbers.
-    """
-
-    view_id: str
-    geometry: str
-    nominal: Condition
-    actual: Condition
-    observation: Observation
-
-    @property
-    def condition(self) -> str:
-        """Key of the nominal condition: the cluster that the view belongs to."""
-        return self.nominal.key
-
-
-@dataclass(frozen=True)
-class Score:
-    """One answer of one victim to one picture, with what it was asked and how long it took.
-
-    origin: "sweep" or "view" (the user looked at it). tries: calls made, 1 to 3.
-    render_ms: time of the picture's render; predict_ms: the picture's share of the victim's call.
-    """
-
-    view_id: str
-    kind: str
-    victim: str
-    settings_hash: str
-    label: str
-    prompt: str
-    answer: Answer
-    origin: str = "sweep"
-    tries: int = 1
-    render_ms: float | None = None
-    predict_ms: float | None = None
-
-    @property
-    def key(self) -> ScoreKey:
-        """What makes the row unique."""
-        return (self.view_id, self.kind, self.victim, self.settings_hash)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A stored score with its view."""
-
-    view: View
-    score: Score
-
-
-def digest(fields: Any) -> str:
-    """16 hex digits of the sha256 of a JSON value (keys sorted)."""
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def view_id(geometry: str, condition: Condition, variant: int) -> str:
-    """Identity of a view: the run's geometry hash, the nominal condition and the variant."""
-    return digest([geometry, condition.key, variant])
-
-
 class ScoreStore:
     """The scores of one run. Safe to use from several threads and processes at once."""
 
@@ -133,6 +74,7 @@ class ScoreStore:
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
+        self._known = _Known()
         if read_only and not self.path.is_file():
             raise InputError(f"{self.path}: no such score file")
         try:
@@ -188,10 +130,10 @@ class ScoreStore:
 
         A score that is there already stays; only a stored error is replaced by an answer.
         """
-        rows = [_score_values(score, view.observation) for score in scores]
-        names = ", ".join(_SCORE_COLUMNS)
-        marks = ",".join("?" * len(_SCORE_COLUMNS))
-        changes = ", ".join(f"{name} = excluded.{name}" for name in _SCORE_COLUMNS[4:])
+        rows = [score_values(score, view.observation) for score in scores]
+        names = ", ".join(SCORE_COLUMNS)
+        marks = ",".join("?" * len(SCORE_COLUMNS))
+        changes = ", ".join(f"{name} = excluded.{name}" for name in SCORE_COLUMNS[4:])
         with self._writing() as db:
             db.executemany(
                 f"INSERT INTO scores ({names}) VALUES ({marks}) "
@@ -210,15 +152,19 @@ class ScoreStore:
         """One view by its id."""
         found = self._connection().execute("SELECT * FROM views WHERE view_id = ?", (key,))
         row = found.fetchone()
-        return None if row is None else _view(row)
+        return None if row is None else view_of(row)
 
     def views(self, geometry: str | None = None) -> dict[str, View]:
         """All views by id, or those of one geometry hash."""
-        where = "" if geometry is None else " WHERE geometry = ?"
-        rows = self._connection().execute(
-            f"SELECT * FROM views{where}", () if geometry is None else (geometry,)
-        )
-        return {row["view_id"]: _view(row) for row in rows}
+        db, known = self._connection(), self._known
+        with known.lock:
+            ids = [row[0] for row in db.execute("SELECT view_id FROM views ORDER BY created")]
+            if any(key not in known.views for key in ids):
+                for row in db.execute("SELECT * FROM views"):
+                    if row["view_id"] not in known.views:
+                        known.views[row["view_id"]] = view_of(row)
+            found = {key: known.views[key] for key in ids}
+        return {k: v for k, v in found.items() if geometry is None or v.geometry == geometry}
 
     def done(self, with_errors: bool = True) -> set[ScoreKey]:
         """Keys of the stored scores; without errors those count as not done."""
@@ -244,18 +190,32 @@ class ScoreStore:
         Only those of the current settings, unless `all_settings`: scores made with other weights,
         thresholds of the victim or another embedding must not be mixed with them.
         """
-        where = "" if view_key is None else " WHERE view_id = ?"
-        rows = self._connection().execute(
-            f"SELECT * FROM scores{where} ORDER BY id", () if view_key is None else (view_key,)
-        )
+        if view_key is None:
+            found = self._all_scores()
+        else:
+            query = "SELECT * FROM scores WHERE view_id = ? ORDER BY id"
+            found = [score_of(row) for row in self._connection().execute(query, (view_key,))]
+        if all_settings:
+            return found
         current = self.current_settings()
         return [
-            _score(row)
-            for row in rows
-            if all_settings
-            or current.get((row["victim"], row["kind"]), row["settings_hash"])
-            == row["settings_hash"]
+            s for s in found if current.get((s.victim, s.kind), s.settings_hash) == s.settings_hash
         ]
+
+    def _all_scores(self) -> list[Score]:
+        """Every score; only rows that are new since the last call are read from the file.
+
+        Rows never go, and of those that are there only errors may still change.
+        """
+        db, known = self._connection(), self._known
+        with known.lock:
+            query = "SELECT * FROM scores WHERE id > ? OR id IN ({}) ORDER BY id"
+            errors = [i for i, s in known.scores.items() if s.answer.status == "error"]
+            marks = ",".join(str(int(i)) for i in errors)
+            for row in db.execute(query.format(marks), (known.last_score,)):
+                known.scores[row["id"]] = score_of(row)
+                known.last_score = max(known.last_score, row["id"])
+            return [known.scores[i] for i in sorted(known.scores)]
 
     def rows(self, views: Mapping[str, View] | None = None) -> Iterator[Row]:
         """Stored scores of the current settings with their views, default all views."""
@@ -336,54 +296,11 @@ def _create(db: sqlite3.Connection) -> None:
     db.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
 
 
-_SCORE_COLUMNS = (
-    "view_id", "kind", "victim", "settings_hash", "label", "prompt", "answer_kind", "status",
-    "raw_text", "notes", "boxes", "top", "confident_box", "confidence", "confident_iou",
-    "confident_patch_iou", "placed_box", "placed_confidence", "placed_iou", "error", "tries",
-    "render_ms", "predict_ms", "origin", "created",
-)  # fmt: skip
+class _Known:
+    """What has been read from the file already; the file grows and hardly ever changes."""
 
-
-def _score_values(score: Score, seen: Observation) -> tuple[Any, ...]:
-    """Values in the order of _SCORE_COLUMNS; both boxes' facts are written out for SQL readers."""
-    answer = score.answer
-    confident, placed = most_confident(answer), best_placed(answer, seen.box)
-    return (
-        *score.key, score.label, score.prompt, answer.kind, answer.status, answer.raw_text,
-        json.dumps(answer.notes), json.dumps([[*b.xyxy, b.confidence] for b in answer.boxes]),
-        json.dumps(answer.top), *_box_facts(confident), _overlap(confident, seen.box),
-        _overlap(confident, seen.footprint), *_box_facts(placed), _overlap(placed, seen.box),
-        answer.error, score.tries, score.render_ms, score.predict_ms, score.origin, time.time(),
-    )  # fmt: skip
-
-
-def _box_facts(box: Box | None) -> tuple[str | None, float | None]:
-    return (None, None) if box is None else (json.dumps(box.xyxy), box.confidence)
-
-
-def _overlap(box: Box | None, other: tuple[float, ...] | None) -> float | None:
-    return None if box is None or other is None else float(iou(box.xyxy, other)[0])
-
-
-def _view(row: sqlite3.Row) -> View:
-    nominal = Condition(**{name: row[name] for name in AXES}, variant=row["variant"])
-    facts = json.loads(row["observation"])
-    for name in ("box", "footprint"):
-        facts[name] = None if facts[name] is None else tuple(facts[name])
-    return View(
-        row["view_id"], row["geometry"], nominal, Condition.from_dict(json.loads(row["actual"])),
-        Observation(**facts),
-    )  # fmt: skip
-
-
-def _score(row: sqlite3.Row) -> Score:
-    boxes = tuple(Box((b[0], b[1], b[2], b[3]), b[4]) for b in json.loads(row["boxes"]))
-    top = tuple((str(name), float(p)) for name, p in json.loads(row["top"]))
-    answer = Answer(
-        row["answer_kind"], row["status"], boxes, top, row["raw_text"],
-        tuple(json.loads(row["notes"])), row["error"],
-    )  # fmt: skip
-    return Score(
-        row["view_id"], row["kind"], row["victim"], row["settings_hash"], row["label"],
-        row["prompt"], answer, row["origin"], row["tries"], row["render_ms"], row["predict_ms"],
-    )  # fmt: skip
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.views: dict[str, View] = {}
+        self.scores: dict[int, Score] = {}
+        self.last_score = 0

@@ -107,6 +107,20 @@ class ScoredView:
     seconds: float
     error: str = ""
 
+    @classmethod
+    def of(cls, job: ViewJob) -> ScoredView:
+        """A job as it stands; the service's lock must be held."""
+        return cls(
+            condition=job.nominal,
+            camera=job.camera,
+            observation=None if job.view is None else job.view.observation,
+            pictures=dict(job.pictures),
+            scores=dict(job.scores),
+            complete=job.complete,
+            seconds=job.seconds,
+            error=job.error,
+        )
+
 
 @dataclass(frozen=True)
 class VictimProgress:

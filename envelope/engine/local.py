@@ -82,19 +82,18 @@ class ScoringService:
 
     def look_at(self, condition: Condition) -> None:
         """Draw and score this view before anything else; an earlier one not begun is dropped."""
-        nominal = condition
-        key, actual, camera = self.stage.place(nominal)
-        job = ViewJob(key, nominal, actual, camera, "view", self.kinds)
+        key, actual, camera = self.stage.place(condition)
+        job = ViewJob(key, condition, actual, camera, "view", self.kinds)
         with self.lock:
             self._asked = job
-            self._focus = nominal.nominal()
+            self._focus = condition.nominal()
             self._sweep.sort(self._focus)
             self.lock.notify_all()
 
     def scored_view(self) -> ScoredView | None:
         """The newest view that was looked at and has begun to be drawn, as far as it is."""
         with self.lock:
-            return None if self._current is None else _snapshot(self._current)
+            return None if self._current is None else ScoredView.of(self._current)
 
     def score_now(self, condition: Condition, timeout_s: float = 300.0) -> ScoredView:
         """Look at a view and wait until it is scored."""
@@ -105,7 +104,7 @@ class ScoringService:
             while time.monotonic() < until:
                 job = self._current
                 if job and (job.nominal.key, job.nominal.variant) == wanted and job.complete:
-                    return _snapshot(job)
+                    return ScoredView.of(job)
                 self.lock.wait(max(0.0, min(0.5, until - time.monotonic())))
         raise TimeoutError(f"the view was not scored within {timeout_s:g} s")
 
@@ -164,6 +163,7 @@ class ScoringService:
             trouble = next((v.message for v in victims.values() if v.message), "")
             return replace(
                 snapshot,
+                errors=sum(v.errors for v in victims.values()),
                 renders=self.stage.renders,
                 victims=victims,
                 message=self._message or trouble,
@@ -399,16 +399,3 @@ class ScoringService:
             self._on_change()
         except Exception:  # the listener's trouble must not end scoring
             logger.exception("the listener of the scoring service failed")
-
-
-def _snapshot(job: ViewJob) -> ScoredView:
-    return ScoredView(
-        condition=job.nominal,
-        camera=job.camera,
-        observation=None if job.view is None else job.view.observation,
-        pictures=dict(job.pictures),
-        scores=dict(job.scores),
-        complete=job.complete,
-        seconds=job.seconds,
-        error=job.error,
-    )

@@ -224,3 +224,22 @@ def test_kill_9_loses_nothing_committed(tmp_path: Path) -> None:
     v = view(0.0)
     store.add_scores([score(v)], v)
     assert store.counts() == counts
+
+
+def test_what_was_read_before_is_kept_up_to_date(tmp_path: Path) -> None:
+    writer, reader = ScoreStore(tmp_path / "s.sqlite"), ScoreStore(tmp_path / "s.sqlite")
+    first, second = view(1), view(2)
+    writer.add_view(first)
+    writer.add_scores(
+        [score(first), score(first, "gray", answer=failed_answer("detector", "x"))], first
+    )
+    assert [s.answer.status for s in reader.scores()] == ["ok", "error"]
+    # an error that became an answer, and a new row, come through; order stays
+    writer.add_scores([score(first, "gray", answer=Answer("detector", "empty"))], first)
+    writer.add_view(second)
+    writer.add_scores([score(second)], second)
+    assert [(s.kind, s.answer.status) for s in reader.scores()] == [
+        ("clean", "ok"), ("gray", "empty"), ("clean", "ok"),
+    ]  # fmt: skip
+    assert list(reader.views()) == [first.view_id, second.view_id]
+    assert reader.scores() == writer.scores()

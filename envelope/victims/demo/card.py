@@ -13,7 +13,7 @@ photographs, no code or weights under AGPL. Licence: Apache-2.0.
 
 | name | architecture | input |
 |---|---|---|
-| demo-detector ({detector_mb} MB) | torchvision ResNet-18 at width 24, pyramid, heads as in FCOS | 320 |
+| demo-detector ({detector_mb} MB) | ResNet-18 (width 24), pyramid, FCOS-like heads | 320 |
 | demo-classifier ({classifier_mb} MB) | torchvision ResNet-18 at width 24 | 224 |
 | demo-grounder ({grounder_mb} MB) | transformers PaliGemma: SigLIP 5x128, Gemma 3x128 | 224 |
 

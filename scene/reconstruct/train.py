@@ -195,6 +195,8 @@ class _Training:
         self._adam.step(self._parameters, gradients, self._rates(coefficients))
         if settings.is_densified(self.iteration):
             self._densify()
+        elif self.iteration % settings.densify_every == 0:
+            densify.limit_sizes(self._parameters, self._around)
         if settings.is_reset(self.iteration):
             densify.pull_down_opacities(self._parameters)
             self._adam.forget(LOGIT)

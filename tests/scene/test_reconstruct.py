@@ -215,17 +215,18 @@ def test_growth_is_capped_and_the_strongest_come_first():
 
 
 def test_a_far_sky_is_kept_and_a_near_fog_bank_is_not():
-    # 40 units across, 200 away; the same size 3 away
-    rows = _rows([0.5, 0.5], [40.0, 40.0], [[200, 0, 0], [3, 0, 0]])
-    result = densify.densify(
-        rows, np.zeros(2, np.float32), 2e-4, 10, AROUND, np.random.default_rng(0)
-    )
+    # sigma 30: seen from 200 away 0.15 of the distance, from 3 away ten times it
+    rows = _rows([0.5, 0.5], [30.0, 30.0], [[200, 0, 0], [3, 0, 0]])
+    generator = np.random.default_rng(0)
+    result = densify.densify(rows, np.zeros(2, np.float32), 2e-4, 10, AROUND, generator)
     assert result.source.tolist() == [0]
+    densify.limit_sizes(rows, AROUND)
+    np.testing.assert_allclose(np.exp(rows[:, 3]), [30.0, 0.6], rtol=1e-5)
 
 
 def test_splits_stay_within_their_gaussian():
     # a needle along the y axis after its rotation: wxyz (1/2, 1/2, 1/2, 1/2) turns x into y
-    rows = _rows(np.full(400, 0.5), np.full(400, 1.0), np.zeros((400, 3)))
+    rows = _rows(np.full(400, 0.5), np.full(400, 1.0), np.tile([50.0, 0, 0], (400, 1)))
     rows[:, 3:6] = np.log([1.0, 1e-4, 1e-4])
     result = densify.densify(rows, np.ones(400, np.float32), 2e-4, 10_000, densify.Surroundings(5.0, np.zeros((1, 3))),
                              np.random.default_rng(0))  # fmt: skip

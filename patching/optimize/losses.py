@@ -1,55 +1,51 @@
-"""Losses of patch making besides the victim's own: printability, smoothness, size of the change."""
+"""Losses of patch making: Carlini and Wagner's margins, and the regularizers of a print."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
+from patching.optimize.settings import PatchWeights
 from patching.printing import non_printability, total_variation
 
 
-@dataclass(frozen=True)
-class PatchWeights:
-    """Weights of the regularizers. change: of the L2 distance from the start image, 0 = off."""
-
-    printability: float = 0.05
-    variation: float = 0.1
-    change: float = 0.0
-
-
-def carlini_wagner_margin(
+def untargeted_margin(
     scores: torch.Tensor, true_index: int, confidence: float = 0.0
 ) -> torch.Tensor:
-    """(B,) untargeted C&W margin: max(true score - best other score, -confidence).
+    """(B,) C&W margin max(true score - best other score, -confidence).
 
     scores: (B, C) logits. Low is attacked; below -confidence nothing more is gained.
     """
-    true = scores[:, true_index]
-    others = scores.clone()
-    others[:, true_index] = -torch.inf
-    return (true - others.max(dim=1).values).clamp(min=-confidence)
+    return _lead(scores, true_index).clamp(min=-confidence)
 
 
 def targeted_margin(
     scores: torch.Tensor, target_index: int, confidence: float = 0.0
 ) -> torch.Tensor:
-    """(B,) targeted C&W margin: max(best other score - target score, -confidence)."""
-    return -_unclamped_margin(scores, target_index).clamp(max=confidence)
+    """(B,) C&W margin max(best other score - target score, -confidence)."""
+    return (-_lead(scores, target_index)).clamp(min=-confidence)
 
 
 def regularizers(
     rgb: torch.Tensor, start: torch.Tensor, colors: torch.Tensor, weights: PatchWeights
 ) -> torch.Tensor:
-    """Weighted sum of NPS, TV and L2 of a patch (3, h, w) in [0, 1]."""
-    total = weights.printability * non_printability(rgb, colors)
-    total = total + weights.variation * total_variation(rgb)
+    """Weighted sum of NPS, TV and L2 of a patch.
+
+    rgb, start: (3, h, w) in [0, 1], now and at the start. colors: (n, 3) printable ones. L2 is
+    the root of the mean squared change, so that it does not grow with the patch's resolution.
+    """
+    total = rgb.new_zeros(())
+    if weights.printability > 0:
+        total = total + weights.printability * non_printability(rgb, colors)
+    if weights.variation > 0:
+        total = total + weights.variation * total_variation(rgb)
     if weights.change > 0:
-        total = total + weights.change * ((rgb - start) ** 2).mean().sqrt()
+        # sqrt has no finite slope at 0, where every restart begins
+        total = total + weights.change * (((rgb - start) ** 2).mean() + 1e-12).sqrt()
     return total
 
 
-def _unclamped_margin(scores: torch.Tensor, index: int) -> torch.Tensor:
+def _lead(scores: torch.Tensor, index: int) -> torch.Tensor:
+    """(B,) one class's score less the best of the others."""
     others = scores.clone()
     others[:, index] = -torch.inf
-    return scores[:, index] - others.max(dim=1).values
+    return scores[:, index] - others.amax(dim=1)

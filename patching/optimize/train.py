@@ -1,179 +1,230 @@
-"""Making a patch: Adam against a victim's loss under EOT, with restarts and early stop."""
+"""Making a patch: Adam against a victim's loss under EOT; restarts, early stop, best of all."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from patching.optimize.eot import EotSettings, draw_jitter, paste, photographed
-from patching.optimize.losses import PatchWeights, regularizers
+from patching.optimize.eot import Background, Box, transformed
+from patching.optimize.losses import regularizers
+from patching.optimize.paste import paste
+from patching.optimize.settings import MakeSettings
 from patching.patch import Patch
-from patching.printing import printable_colors
+from patching.printing import non_printability, printable_colors, total_variation
 from scene.errors import InputError
 
 log = logging.getLogger(__name__)
 
-FloatArray = NDArray[np.float32]
-VictimLoss = Callable[[torch.Tensor, Sequence["Background"]], torch.Tensor]
-"""Pictures (B, 3, H, W) in [0, 1] and the backgrounds they were made from -> (B,) losses, low
-where the victim is fooled; differentiable in the pictures."""
+VictimLoss = Callable[[torch.Tensor, Sequence[Box | None]], torch.Tensor]
+"""Pictures (B, 3, H, W) in [0, 1] and the target's box in each -> (B,) losses, low where the
+victim is fooled; differentiable in the pictures."""
 
-Progress = Callable[[int, int, dict[str, float]], bool]
-"""(step from 1, total, terms) -> False to stop and keep the best so far."""
+Progress = Callable[[int, int, dict[str, float]], bool | None]
+"""(step from 1, total steps, terms by name) -> False to stop and keep the best so far."""
+
+_SLOW_FROM, _SLOW = 0.7, 0.3
+_START_CELL_PX = 4
+_START_SPREAD = 0.4
 
 
 @dataclass(frozen=True, eq=False)
-class Background:
-    """A clean picture and where the patch lies in it.
+class Restart:
+    """What one restart reached.
 
-    picture: (H, W, 3) float32 sRGB in [0, 1].
-    homography: (3, 3) from patch coordinates (u, v, 1) to pixels, as `Placement.homography` says.
-    box_xyxy: (4,) pixels, the target's true box, for losses that need it.
+    rgb: (3, h, w) of its best look, rounded to 8 bits. loss: the victim's mean loss then, on the
+    views kept aside. step: when that was. steps: how many were done. looks: (step, loss) of all.
     """
 
-    picture: FloatArray
-    homography: NDArray[np.float64]
-    box_xyxy: tuple[float, float, float, float] | None = None
-
-
-@dataclass(frozen=True)
-class MakeSettings:
-    """How a patch is made.
-
-    size_px: side of the square patch. steps: per restart. rate: Adam's, on the logits.
-    patience: steps without an improvement of `least_gain` (of the smoothed loss) until a restart
-    stops early.
-    """
-
-    size_px: int = 160
-    steps: int = 400
-    restarts: int = 1
-    rate: float = 0.05
-    seed: int = 0
-    eot: EotSettings = field(default_factory=lambda: EotSettings.of("strong"))
-    weights: PatchWeights = field(default_factory=PatchWeights)
-    patience: int = 120
-    least_gain: float = 0.002
-    smooth_px: int = 2
-
-    def __post_init__(self) -> None:
-        if self.size_px < 8 or self.steps < 1 or self.restarts < 1:
-            raise InputError(
-                f"patch making: wanted size >= 8 px, steps and restarts >= 1, found "
-                f"{self.size_px}, {self.steps}, {self.restarts}"
-            )
+    rgb: torch.Tensor
+    loss: float
+    step: int
+    steps: int
+    looks: tuple[tuple[int, float], ...]
+    stopped: bool
 
 
 def make_patch(
     loss: VictimLoss,
     backgrounds: Sequence[Background],
     settings: MakeSettings | None = None,
-    name: str = "adversarial",
-    victim: str = "",
     progress: Progress | None = None,
+    *,
+    aside: Sequence[Background] | None = None,
+    name: str = "adversarial",
+    about: Mapping[str, Any] | None = None,
 ) -> Patch:
-    """A patch that lowers `loss` on the backgrounds, seeded.
+    """A square patch that makes `loss` small in the backgrounds.
 
-    The same settings, backgrounds and victim give the same patch. Its provenance holds the
-    settings, the victim's name and the losses reached; the restart with the lowest loss wins.
+    aside: views of the same kind that are never trained on; the best state of the best restart is
+    chosen by its loss there, untransformed and rounded to 8 bits. None: the backgrounds serve.
+    about: what the caller knows (victim, weights hash, scene); goes into the provenance with the
+    settings, the names of the views and all losses. The same arguments give the same patch.
     """
     settings = settings or MakeSettings()
-    if not backgrounds:
-        raise InputError("patch making: wanted at least one background picture, found none")
-    best: tuple[float, torch.Tensor] | None = None
-    reached: list[float] = []
-    go_on = True
-    for restart in range(settings.restarts):
-        value, rgb, go_on = _restart(loss, backgrounds, settings, restart, progress)
-        reached.append(value)
-        if best is None or value < best[0]:
-            best = value, rgb
-        if not go_on:
+    _check(backgrounds)
+    aside = backgrounds if aside is None else aside
+    _check(aside)
+    done: list[Restart] = []
+    for number in range(settings.restarts):
+        done.append(_restart(loss, backgrounds, aside, settings, number, progress))
+        if done[-1].stopped:
             break
-    assert best is not None
-    provenance = {
-        "made_by": "advscene make-patch",
-        "victim": victim,
-        "settings": asdict(settings),
-        "backgrounds": len(backgrounds),
-        "losses": reached,
-        "stopped": not go_on,
-    }
-    picture = np.rint(best[1].permute(1, 2, 0).numpy() * 255) / 255
+    best = min(range(len(done)), key=lambda number: done[number].loss)
+    picture = done[best].rgb.permute(1, 2, 0).numpy()
+    provenance = {**(about or {}), **_account(done, best, settings, backgrounds, aside)}
     return Patch.from_rgb(picture, name, provenance=provenance)
+
+
+def mean_loss(
+    loss: VictimLoss, rgb: torch.Tensor, backgrounds: Sequence[Background], batch: int = 8
+) -> float:
+    """Mean victim loss of a patch (3, h, w) in untransformed views."""
+    total = 0.0
+    with torch.no_grad():
+        for first in range(0, len(backgrounds), batch):
+            some = backgrounds[first : first + batch]
+            pictures = [paste(b.picture, rgb, b.pixel_from_uv, b.shown) for b in some]
+            total += float(loss(torch.stack(pictures), [b.box_xyxy for b in some]).sum())
+    return total / len(backgrounds)
 
 
 def _restart(
     loss: VictimLoss,
     backgrounds: Sequence[Background],
+    aside: Sequence[Background],
     settings: MakeSettings,
-    restart: int,
+    number: int,
     progress: Progress | None,
-) -> tuple[float, torch.Tensor, bool]:
-    """One restart: its best smoothed victim loss, that patch (3, h, w), whether to go on."""
-    rng = np.random.default_rng([settings.seed, restart])
-    start = _start_logits(settings, rng)
-    logits = start.clone().requires_grad_()
-    start_rgb = torch.sigmoid(start)
-    optimizer = torch.optim.Adam([logits], lr=settings.rate)
-    colors = torch.from_numpy(printable_colors())
-    inverses = [np.linalg.inv(background.homography) for background in backgrounds]
-    pictures = [
-        torch.from_numpy(np.ascontiguousarray(background.picture.transpose(2, 0, 1)))
-        for background in backgrounds
-    ]
-    order = _endless_order(len(backgrounds), rng)
-    smoothed, best, best_rgb, best_step = None, np.inf, start_rgb, 0
-    total = settings.steps * settings.restarts
-    for step in range(settings.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = settings.rate * (1.0 if step < 0.7 * settings.steps else 0.3)
-        rgb = torch.sigmoid(logits)
-        chosen = [next(order) for _ in range(settings.eot.views)]
-        views = []
-        for index in chosen:
-            jitter = draw_jitter(settings.eot, rng)
-            pasted = paste(pictures[index], rgb, inverses[index], jitter)
-            views.append(photographed(pasted, settings.eot, rng))
-        fooled = loss(torch.stack(views), [backgrounds[index] for index in chosen]).mean()
-        whole = fooled + regularizers(rgb, start_rgb, colors, settings.weights)
-        optimizer.zero_grad(set_to_none=True)
-        whole.backward()
-        optimizer.step()
-        value = float(fooled.detach())
-        smoothed = value if smoothed is None else 0.95 * smoothed + 0.05 * value
-        # the first steps' mean is one sample: no state is best before it has settled
-        if step >= 40 and smoothed < best - settings.least_gain:
-            best, best_rgb, best_step = smoothed, rgb.detach().clone(), step
-        terms = {"victim": value, "smoothed": smoothed, "total": float(whole.detach())}
-        if progress and progress(restart * settings.steps + step + 1, total, terms) is False:
-            return (
-                (smoothed, rgb.detach(), False)
-                if not np.isfinite(best)
-                else (best, best_rgb, False)
-            )
-        if step - best_step > settings.patience and np.isfinite(best):
-            log.info("restart %d stopped early at step %d", restart, step + 1)
+) -> Restart:
+    rng = np.random.default_rng([settings.seed, number])
+    learnt = _Learnt(settings, rng)
+    order = _rounds(len(backgrounds), rng)
+    looks: list[tuple[int, float]] = []
+    best: tuple[float, int, torch.Tensor] | None = None
+    stopped, step = False, 0
+    for step in range(1, settings.steps + 1):
+        chosen = [backgrounds[next(order)] for _ in range(settings.eot.views)]
+        value, whole = learnt.step(loss, chosen, step)
+        if step % settings.check_every == 0 or step == settings.steps:
+            rgb = learnt.rounded()
+            reached = mean_loss(loss, rgb, aside)
+            looks.append((step, reached))
+            if best is None or reached < best[0]:
+                best = reached, step, rgb
+        terms = {"restart": number + 1.0, "victim": value, "total": whole}
+        terms["aside"] = looks[-1][1] if looks else float("nan")
+        passed = number * settings.steps + step
+        if progress and progress(passed, settings.restarts * settings.steps, terms) is False:
+            stopped = True
             break
-    if not np.isfinite(best):
-        return smoothed or 0.0, torch.sigmoid(logits).detach(), True
-    return best, best_rgb, True
+        if _settled(looks, settings):
+            log.debug("restart %d ended early at step %d", number + 1, step)
+            break
+    if best is None:
+        best = mean_loss(loss, learnt.rounded(), aside), step, learnt.rounded()
+        looks.append((step, best[0]))
+    return Restart(best[2], best[0], best[1], step, tuple(looks), stopped)
 
 
-def _start_logits(settings: MakeSettings, rng: np.random.Generator) -> torch.Tensor:
-    """Smooth noise about mid gray, (3, h, w)."""
-    cells = max(2, settings.size_px // max(settings.smooth_px, 1))
-    noise = torch.from_numpy(rng.normal(0, 0.4, (1, 3, cells, cells)).astype(np.float32))
-    size = (settings.size_px, settings.size_px)
-    return torch.nn.functional.interpolate(noise, size=size, mode="bilinear")[0]
+class _Learnt:
+    """The patch while it is learnt: its parameters and their optimizer."""
+
+    def __init__(self, settings: MakeSettings, rng: np.random.Generator) -> None:
+        self._settings = settings
+        self._rng = rng
+        logits = _start_logits(settings.size_px, rng)
+        self._start = torch.sigmoid(logits)
+        values = logits if settings.parameters == "logits" else self._start
+        self._values = values.clone().requires_grad_()
+        self._colors = torch.from_numpy(printable_colors())
+        self._optimizer = torch.optim.Adam([self._values], lr=settings.rate)
+
+    @property
+    def rgb(self) -> torch.Tensor:
+        """(3, h, w) in [0, 1]."""
+        by_logits = self._settings.parameters == "logits"
+        return torch.sigmoid(self._values) if by_logits else self._values
+
+    def rounded(self) -> torch.Tensor:
+        """The patch as its file will hold it."""
+        return (self.rgb.detach() * 255).round() / 255
+
+    def step(
+        self, loss: VictimLoss, chosen: Sequence[Background], step: int
+    ) -> tuple[float, float]:
+        """One step; the victim's mean loss before it, and with the regularizers."""
+        settings = self._settings
+        slow = step > _SLOW_FROM * settings.steps
+        self._optimizer.param_groups[0]["lr"] = settings.rate * (_SLOW if slow else 1.0)
+        rgb = self.rgb
+        views = [transformed(background, rgb, settings.eot, self._rng) for background in chosen]
+        fooled = loss(torch.stack([view for view, _ in views]), [box for _, box in views]).mean()
+        whole = fooled + regularizers(rgb, self._start, self._colors, settings.weights)
+        self._optimizer.zero_grad(set_to_none=True)
+        whole.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        if settings.parameters == "pixels":
+            with torch.no_grad():
+                self._values.clamp_(0, 1)
+        return float(fooled.detach()), float(whole.detach())
 
 
-def _endless_order(count: int, rng: np.random.Generator):  # type: ignore[no-untyped-def]
-    """Background numbers, each once per round, rounds shuffled."""
+def _settled(looks: Sequence[tuple[int, float]], settings: MakeSettings) -> bool:
+    """Whether the last `patience` looks brought less than `least_gain`."""
+    if len(looks) <= settings.patience:
+        return False
+    losses = [value for _, value in looks]
+    before = min(losses[: -settings.patience])
+    return min(losses[-settings.patience :]) > before - settings.least_gain
+
+
+def _start_logits(size: int, rng: np.random.Generator) -> torch.Tensor:
+    """(3, size, size) smooth noise about mid gray."""
+    cells = max(2, size // _START_CELL_PX)
+    noise = _START_SPREAD * rng.standard_normal((1, 3, cells, cells), dtype=np.float32)
+    return torch.nn.functional.interpolate(
+        torch.from_numpy(noise), size=(size, size), mode="bilinear", align_corners=False
+    )[0]
+
+
+def _rounds(count: int, rng: np.random.Generator) -> Iterator[int]:
+    """Background numbers without end: each once per round, every round shuffled."""
     while True:
-        yield from rng.permutation(count)
+        yield from (int(number) for number in rng.permutation(count))
+
+
+def _check(backgrounds: Sequence[Background]) -> None:
+    if not backgrounds:
+        raise InputError("patch making: wanted at least one background picture, found none")
+    shapes = {tuple(background.picture.shape) for background in backgrounds}
+    if len(shapes) > 1 or next(iter(shapes))[0] != 3:
+        raise ValueError(f"backgrounds: wanted (3, H, W) pictures of one size, found {shapes}")
+
+
+def _account(
+    done: Sequence[Restart],
+    best: int,
+    settings: MakeSettings,
+    backgrounds: Sequence[Background],
+    aside: Sequence[Background],
+) -> dict[str, Any]:
+    """The provenance fields that the loop itself knows."""
+    rgb, colors = done[best].rgb, torch.from_numpy(printable_colors())
+    return {
+        "settings": asdict(settings),
+        "views": [background.name for background in backgrounds],
+        "views_aside": [background.name for background in aside],
+        "restarts": [
+            {"loss": r.loss, "step": r.step, "steps": r.steps, "looks": [list(x) for x in r.looks]}
+            for r in done
+        ],
+        "chosen_restart": best,
+        "stopped_by_user": done[-1].stopped,
+        "non_printability": float(non_printability(rgb, colors)),
+        "total_variation": float(total_variation(rgb)),
+    }

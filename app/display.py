@@ -2,7 +2,8 @@
 
 viser sends 32 bytes a splat to every client, keeps covariances as float16 (a sigma under 2.4e-4
 vanishes, one over 256 becomes infinite) and has no spherical harmonics. So the copy is cut to a
-budget, largest opacity x area first, and stored in units in which its sigmas fit float16.
+budget, largest opacity x area first (the area that the anchor sees, or a far house would take the
+place of the sign before it), and stored in units in which its sigmas fit float16.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from scene.gaussians import Gaussians
+from scene.scene import TargetBox
 
 LARGEST_SIGMA = 200.0
 """Upper end of the stored sigmas; 256^2 is the last square that float16 holds."""
@@ -40,17 +42,39 @@ class DisplaySplats:
         return len(self.centers)
 
 
-def importance(gaussians: Gaussians) -> NDArray[np.float32]:
-    """(N,) opacity x area of the two longest axes: how much of a picture each one can cover."""
+def importance(gaussians: Gaussians, eye: ArrayLike | None = None) -> NDArray[np.float32]:
+    """(N,) opacity x area of the two longest axes: how much of a picture each one can cover.
+
+    eye: (3,) where it is looked at from, which divides areas by distance squared; None: world area.
+    """
     ordered = np.sort(gaussians.scales, axis=1)
-    return gaussians.opacities * ordered[:, 1] * ordered[:, 2]
+    value = gaussians.opacities * ordered[:, 1] * ordered[:, 2]
+    if eye is None:
+        return value
+    offset = gaussians.means - np.asarray(eye, dtype=np.float32)
+    # one that surrounds the eye covers the whole picture and no more
+    squared = np.maximum((offset * offset).sum(axis=1), ordered[:, 2] ** 2)
+    return value / np.maximum(squared, np.float32(1e-20))
 
 
-def most_important(gaussians: Gaussians, budget: int) -> NDArray[np.int64]:
-    """Indices, ascending, of the at most `budget` Gaussians with the largest opacity x area."""
+def most_important(
+    gaussians: Gaussians,
+    budget: int,
+    eye: ArrayLike | None = None,
+    target: TargetBox | None = None,
+) -> NDArray[np.int64]:
+    """Indices, ascending, of the at most `budget` Gaussians of most `importance`.
+
+    target: what lies in this box comes before all else, since it is what people look at.
+    """
     if len(gaussians) <= budget:
         return np.arange(len(gaussians))
-    order = np.argsort(-importance(gaussians), kind="stable")
+    value = importance(gaussians, eye)
+    if target is not None:
+        local = (gaussians.means - target.center) @ np.asarray(target.axes).T
+        inside = (np.abs(local) <= target.half_sizes).all(axis=1)
+        value = np.where(inside, value + value.max(), value)
+    order = np.argsort(-value, kind="stable")
     return np.sort(order[: max(budget, 0)])
 
 

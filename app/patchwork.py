@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -191,6 +192,27 @@ class Patchwork:
         if self.placement is None:
             raise InputError("there is no patch to move yet; place one first")
         self._change(placement=moved(self.placement, way))
+
+    def placement_file(self) -> bytes:
+        """The placement as the JSON file that `advscene embed` and `load_placement` take."""
+        if self.placement is None:
+            raise InputError("there is no placement to save yet; place the patch first")
+        return json.dumps(self.placement.to_dict(), indent=1).encode()
+
+    def load_placement(self, content: bytes) -> None:
+        """Take a saved placement; its camera becomes the anchor. Raises InputError."""
+        from patching.placement import Placement
+
+        try:
+            fields = json.loads(content)
+        except ValueError as error:
+            raise InputError(f"placement: wanted a JSON placement file, found {error}") from error
+        placed = Placement.from_dict(fields)
+        camera = placed.camera.fitted(RENDER_LONG_SIDE)
+        self._change(
+            placement=replace(placed, camera=camera), anchor_camera=camera, pair=None,
+            adversarial=None, embedded_patch=None,
+        )  # fmt: skip
 
     def placement_text(self) -> str:
         """Where the patch lies, in words."""

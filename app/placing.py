@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scene.scene import Scene
 
 NUDGE_SHARE = 0.1
-DEFAULT_WIDTH_SHARE = 0.4
+TARGET_SHARE = 0.3
 
 
 def target_width(scene: Scene, camera: Camera) -> float:
@@ -108,11 +108,11 @@ def describe_placement(placement: Placement, metres_per_unit: float | None) -> s
 
 
 def first_anchor_camera(scene: Scene) -> Camera:
-    """Where to place a patch from before anybody chose: the capture camera that shows most target.
+    """Where to place a patch from before anybody chose.
 
-    Of the cameras that have the target's whole box in their picture the one that shows it largest
-    and least from the side; without a target or cameras, a view from outside the middle of the
-    scene, level with it.
+    Of the capture cameras that have the target's whole box in their picture the one that sees it
+    least from the side and about `TARGET_SHARE` of the picture large, so that there is room to
+    come nearer; without a target the first camera; without cameras a level view of the middle.
     """
     if scene.target is None or not scene.cameras:
         return scene.cameras[0].camera if scene.cameras else _overview(scene)
@@ -124,13 +124,14 @@ def first_anchor_camera(scene: Scene) -> Camera:
     def score(camera: Camera) -> float:
         pixels, z = camera.project(corners)
         if not (z > 0).all():
-            return -2.0
+            return -np.inf
         low, high = pixels.min(axis=0), pixels.max(axis=0)
         inside = (low >= 0).all() and (high <= [camera.width, camera.height]).all()
         share = float((high - low).max()) / max(camera.width, camera.height)
         way = box.center - camera.center
         frontal = abs(float(thin @ way)) / float(np.linalg.norm(way))
-        return frontal * min(share, 0.5) - (0.0 if inside else 1.0)
+        off_size = abs(float(np.log2(max(share, 1e-6) / TARGET_SHARE)))
+        return frontal - 0.3 * off_size - (0.0 if inside else 4.0)
 
     return max((shot.camera for shot in scene.cameras), key=score)
 

@@ -119,6 +119,12 @@ class Session:
         self.patchwork.set_anchor_camera(camera)
         self.condition = Condition()
 
+    def load_placement(self, content: bytes) -> None:
+        """Take a saved placement file with its anchor; an embedding is put aside (undo)."""
+        self.patchwork.load_placement(content)
+        self._stop_scoring()
+        self.condition = Condition()
+
     def set_up(self, up: Up | None) -> None:
         """Take another up axis; None: the one that was found on opening."""
         found, source = self._found_up
@@ -237,7 +243,10 @@ class Session:
             self.victims.choose_ready(DEFAULT_VICTIMS)
             return
         self._target = run.target
-        self.patchwork.adopt(run.adversarial, run.patch)
+        patch = run.patch
+        if patch is not None:
+            patch = replace(patch, name=str(run.about["patch"].get("name") or patch.name))
+        self.patchwork.adopt(run.adversarial, patch)
         self.victims.take(run.settings.victims, run.settings.reading.label)
         self._score(run)
 

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 DISPLAY_BUDGET = 200_000
 REFRESH_S = 0.6
 """Least time between two refreshes of heat map and dome while a sweep runs."""
-FIRST_VIEW = Condition(azimuth_deg=16, elevation_deg=13, radius=2.1)
+FIRST_VIEW = Condition(azimuth_deg=14, elevation_deg=9, radius=1.75)
 
 
 def serve(

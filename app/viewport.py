@@ -98,11 +98,15 @@ class Viewport:
         parts = self._session.patchwork.display_parts()
         shared = parts.pop("shared")
         own = max((len(part) for part in parts.values()), default=0)
-        chosen = most_important(shared, max(self.display_budget - own, 0))
+        eye = self._session.anchor_camera.center
+        target = self._session.scene.target
+        chosen = most_important(shared, max(self.display_budget - own, 0), eye, target)
         scale = storage_scale(shared)
         self._add_splats("shared", shared.select(chosen), scale)
         for kind, part in parts.items():
-            self._add_splats(kind, part.select(most_important(part, self.display_budget)), scale)
+            self._add_splats(
+                kind, part.select(most_important(part, self.display_budget, eye)), scale
+            )
         self.shown = len(chosen) + min(own, self.display_budget)
         self.total = len(shared) + own
         self._show_kind()

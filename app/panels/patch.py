@@ -58,7 +58,8 @@ class PatchPanel:
         """Show the placement and the figures in words."""
         work = self._session.patchwork
         self._where.set(work.placement_text())
-        self._fidelity.set(work.fidelity_text() or "embed first")
+        empty = "embed first" if work.adversarial is None else "not measured"
+        self._fidelity.set(work.fidelity_text() or empty)
         self._undo.disabled = not work.can_undo
         self._embed.disabled = not work.can_embed
 
@@ -130,13 +131,19 @@ class PatchPanel:
         anchor.on_click(
             lambda event: viewer.post(lambda: viewer.actions.anchor_here(event.client), self._say)
         )
-        with gui.add_folder("By numbers", expand_by_default=False):
+        with gui.add_folder("By numbers or file", expand_by_default=False):
             self._center = gui.add_vector3("Center", (0.0, 0.0, 0.0), step=0.001)
             button = gui.add_button("Place there")
             button.on_click(
                 lambda _: viewer.post(
                     lambda: viewer.actions.place_by_numbers(self._center.value), self._say
                 )
+            )
+            save = gui.add_button("Save this placement", hint="A small file; embed takes it too")
+            save.on_click(lambda event: viewer.post(lambda: self._save(event.client), self._say))
+            load = gui.add_upload_button("Load a placement", mime_type="application/json")
+            load.on_upload(
+                lambda event: viewer.post(lambda: self._load(event.target.value.content), self._say)
             )
 
     def _build_embed(self, gui: viser.GuiApi) -> None:
@@ -201,6 +208,15 @@ class PatchPanel:
         self.notice.clear()
         self._session.patchwork.add(name, content)
         self._viewer.show_patch()
+
+    def _save(self, client: Any) -> None:
+        self.notice.clear()
+        client.send_file_download("placement.json", self._session.patchwork.placement_file())
+
+    def _load(self, content: bytes) -> None:
+        self.notice.clear()
+        self._session.load_placement(content)
+        self._viewer.show_scene(keep_view=True)
 
     def _start(self) -> None:
         self.notice.clear()

@@ -41,6 +41,30 @@ def test_budget_keeps_the_largest_in_scene_order(budget, kept):
     assert most_important(gaussians, budget).tolist() == kept
 
 
+def test_from_an_eye_the_near_sign_goes_before_the_far_house():
+    sign, house = [0.02, 0.02, 0.001], [0.1, 0.1, 0.1]
+    gaussians = _gaussians([sign, house])
+    gaussians = Gaussians(np.float32([[0, 0, 1], [0, 0, 20]]), gaussians.quats, gaussians.scales,
+                          gaussians.opacities, gaussians.sh)  # fmt: skip
+    assert most_important(gaussians, 1).tolist() == [1]
+    assert most_important(gaussians, 1, [0, 0, 0]).tolist() == [0]
+    value = importance(gaussians, [0, 0, 0])
+    assert value == pytest.approx([0.5 * 4e-4, 0.5 * 0.01 / 400])
+    # one that the eye is inside of counts once, not infinitely
+    assert np.isfinite(importance(gaussians, [0, 0, 20])).all()
+
+
+def test_the_target_is_kept_before_anything_larger():
+    from scene.scene import TargetBox
+
+    gaussians = _gaussians([[1, 1, 1], [0.1, 0.1, 0.1], [0.2, 0.2, 0.2], [2, 2, 2]])
+    # means are (0, 1, 2), (3, 4, 5), (6, 7, 8), (9, 10, 11): the box holds the second and third
+    box = TargetBox(np.array([4.5, 5.5, 6.5]), np.eye(3), np.array([2.0, 2.0, 2.0]))
+    assert most_important(gaussians, 2, None, box).tolist() == [1, 2]
+    assert most_important(gaussians, 3, None, box).tolist() == [1, 2, 3]
+    assert most_important(gaussians, 1, None, box).tolist() == [2]
+
+
 @pytest.mark.parametrize("factor", [1e-4, 1.0, 1e4])
 def test_covariances_survive_float16_whatever_the_scene_unit(factor):
     rng = np.random.default_rng(1)

@@ -4,8 +4,8 @@ A `PatchView` has one camera, fixed Gaussians (drawn, never differentiated) and 
 means, scales, opacities and colors are given anew at every call. It draws only the tiles that the
 editable Gaussians can touch. The fixed Gaussians are projected, sorted and put into tile lists
 once, and those in front of all editable ones are blended once; a call projects the editable ones
-and merges the two by depth, so the picture is that of `Renderer.render` for both together. Where
-an editable Gaussian has come forward, its tile is blended from the start.
+and merges the two by depth, so the picture is that of `Renderer.render` for both together. When
+an editable Gaussian has come forward, everything is blended anew.
 """
 
 from __future__ import annotations
@@ -112,19 +112,19 @@ class PatchView:
             parameters.means, parameters.scales, parameters.opacities, parameters.colors
         )
         view, fixed = projection.view, self._fixed
-        records = aligned((len(fixed.records) + view.count * RECORD_FLOATS,))
-        records[: len(fixed.records)] = fixed.records
-        records[len(fixed.records) :] = view.records[: view.count * RECORD_FLOATS]
+        resume = fixed.front_holds(view, self._region, self._tiles_x)
+        layer = fixed.behind if resume else fixed.whole
+        records = aligned((len(layer.records) + view.count * RECORD_FLOATS,))
+        records[: len(layer.records)] = layer.records
+        records[len(layer.records) :] = view.records[: view.count * RECORD_FLOATS]
         tiles, total = int(self._region[backward.REGION_TILES]), int(view.starts[-1])
         starts, ends = np.empty(tiles + 1, np.int64), np.empty(tiles, np.int64)
-        lists = np.empty(len(fixed.lists) + total, np.int32)
-        resumed = np.empty(tiles, np.bool_)
+        lists = np.empty(len(layer.lists) + total, np.int32)
         taken = backward_patch.merge_lists(
             records,
-            fixed.count,
-            fixed.lists,
-            fixed.starts,
-            fixed.fronts,
+            layer.count,
+            layer.lists,
+            layer.starts,
             view.lists,
             view.starts,
             self._tiles_x,
@@ -132,7 +132,6 @@ class PatchView:
             starts,
             ends,
             lists,
-            resumed,
         )
         self._note_outside(taken < total)
         ids = view.ids.copy()
@@ -143,18 +142,18 @@ class PatchView:
             starts,
             lists,
             self._region,
-            resumed,
+            resume,
             fixed.states,
             self._background,
             0,
             1,
             planes,
         )
-        return Drawn(planes, records, starts, ends, lists, resumed, ids)
+        return Drawn(planes, records, layer.count, starts, ends, lists, resume, ids)
 
     def gradients(self, parameters: Parameters, drawn: Drawn, seeds: FloatArray) -> Parameters:
         """dL/d(parameters) from dL/d(planes): seeds (4, h, w) float32, contiguous."""
-        fixed, count = self._fixed.count, len(drawn.ids)
+        count = len(drawn.ids)
         moments = aligned((max(count, 1), MOMENTS))
         backward.gradients_of_region(
             drawn.records,
@@ -162,11 +161,11 @@ class PatchView:
             drawn.ends,
             drawn.lists,
             self._region,
-            drawn.resumed,
+            drawn.resume,
             self._fixed.states,
             drawn.planes,
             seeds,
-            fixed,
+            drawn.fixed,
             0,
             1,
             moments,
@@ -185,7 +184,7 @@ class PatchView:
             parameters.scales,
             parameters.opacities,
             drawn.records,
-            fixed,
+            drawn.fixed,
             drawn.ids,
             moments,
             result.means,
@@ -235,14 +234,19 @@ class Parameters:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A forward pass: its picture, and what the backward pass needs of it."""
+    """A forward pass: its picture, and what the backward pass needs of it.
+
+    fixed: how many of the records are fixed ones; they come first. resume: whether the picture
+    starts from what was blended once.
+    """
 
     planes: FloatArray
     records: FloatArray
+    fixed: int
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     lists: NDArray[np.int32]
-    resumed: NDArray[np.bool_]
+    resume: bool
     ids: NDArray[np.int32]
 
 

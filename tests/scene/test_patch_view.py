@@ -148,6 +148,33 @@ def test_moved_gaussians_are_merged_at_their_new_depth():
     assert float(behind) == pytest.approx(0.05 * float(front), rel=0.05)
 
 
+# still behind what was in front of it at the start, and come forward through all of it
+@pytest.mark.parametrize("shift", [0.05, -2.2])
+def test_what_stands_in_front_is_blended_once_but_never_wrongly(shift):
+    static = _gaussians(300, 1)
+    editable = _gaussians(30, 2, (-0.2, -0.2, 4.4), (0.2, 0.2, 4.6))
+    view = PatchView(static, _camera(), BACKGROUND, editable, margin_px=40)
+    moved = replace(editable, means=editable.means + np.float32([0, 0, shift]))
+    inputs = _inputs(moved)
+    planes = view(*inputs)
+    y0, y1, x0, x1 = view.crop
+    full = make_renderer(_together(static, moved), "cpu").render(_camera(), BACKGROUND)
+    wanted = full.rgb[y0:y1, x0:x1].transpose(2, 0, 1)
+    np.testing.assert_allclose(planes[:3].detach(), wanted, atol=5e-7)
+    # a view made where the Gaussians are now has another front, and the same gradients
+    other_inputs = _inputs(moved)
+    weights = torch.tensor(np.random.default_rng(5).normal(size=planes.shape), dtype=torch.float32)
+    (planes * weights).sum().backward()
+    there = PatchView(static, _camera(), BACKGROUND, moved, margin_px=60)
+    y2, _, x2, _ = there.crop
+    other = there(*other_inputs)[:, y0 - y2 : y1 - y2, x0 - x2 : x1 - x2]
+    (other * weights).sum().backward()
+    # little gets through to them, so rounding weighs more
+    for one, two in zip(inputs, other_inputs, strict=True):
+        difference = (one.grad - two.grad).norm() / two.grad.norm()
+        assert float(difference) < 1e-4
+
+
 def test_leaving_the_crop_is_noticed_and_a_grown_view_shows_it():
     editable = _gaussians(10, 3, (-0.1, -0.1, 3.0), (0.1, 0.1, 3.1))
     camera = _camera(160, 144)

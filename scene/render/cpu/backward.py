@@ -4,8 +4,8 @@ A region is a rectangle of whole tiles (clipped to the picture): the whole pictu
 the tiles around the patch for `PatchView`. Pictures are planar, float32 (4, height, width): red,
 green, blue with the background, and alpha.
 
-A tile may resume from a stored state, in which what stands in front is blended already, and its
-gradients end with the last entry that is wanted.
+Tiles may resume from stored states, in which what stands in front is blended already; gradients
+end with a tile's last entry that is wanted.
 
 Tiles are dealt out to the threads by number, not by who is free first: sums then come out the
 same in every run with the same number of threads.
@@ -54,13 +54,13 @@ REGION_NUMBERS = 6
 
 @kernel
 def draw_region(  # type: ignore[no-untyped-def]
-    records, starts, entries, region, resumed, states, background, thread, threads, planes
+    records, starts, entries, region, resume, states, background, thread, threads, planes
 ):
     """Blend a thread's share of a region's tiles.
 
     records: flat float32. starts: int64 (tiles + 1,). entries: int32 record numbers, each tile's
-    in depth order. resumed: bool (tiles,), whether a tile starts from states[tile], float32
-    (tiles, STATE_FLOATS). background: float32 (3,). planes: float32 (4, height, width), written.
+    in depth order. resume: whether tiles start from states[tile], float32 (tiles, STATE_FLOATS).
+    background: float32 (3,). planes: float32 (4, height, width), written.
     """
     state = np.empty(STATE_FLOATS, np.float32)
     scratch = np.empty(CHUNK * SCRATCH_FLOATS, np.float32)
@@ -68,7 +68,7 @@ def draw_region(  # type: ignore[no-untyped-def]
     offsets = np.empty(CHUNK, np.int64)
     for tile in range(thread, region[REGION_TILES], threads):
         row, column, rows, columns = _tile_bounds(region, tile)
-        if resumed[tile]:
+        if resume:
             state[:] = states[tile]
             live = live_blocks(state)
         else:
@@ -139,7 +139,7 @@ def gradients_of_region(  # type: ignore[no-untyped-def]
     ends,
     entries,
     region,
-    resumed,
+    resume,
     states,
     planes,
     seeds,
@@ -168,7 +168,7 @@ def gradients_of_region(  # type: ignore[no-untyped-def]
         if first >= last:
             continue
         row, column, rows, columns = _tile_bounds(region, tile)
-        if resumed[tile]:
+        if resume:
             state[:] = states[tile]
             live = live_blocks(state)
         else:

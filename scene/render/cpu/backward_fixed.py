@@ -32,19 +32,36 @@ _FRONT_SHARE = np.float32(0.98)
 
 
 @dataclass(frozen=True, eq=False)
-class Fixed:
-    """The fixed Gaussians that a region needs: flat records and the region's tile lists.
+class Layer:
+    """Some fixed Gaussians: flat records and a region's tile lists.
 
     records: float32, `count` rows in depth order. lists, starts: tile t's are
-    lists[starts[t]:starts[t + 1]]. fronts: (tiles,) how many of these are blended into states[t].
+    lists[starts[t]:starts[t + 1]].
     """
 
     records: FloatArray
     count: int
     lists: NDArray[np.int32]
     starts: IntArray
-    fronts: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """The fixed Gaussians that a region needs.
+
+    whole: all of them. behind: those that are not yet blended into states[t], which are tile t's
+    nearest ones, up to front_depths[t] (0 where there are none).
+    """
+
+    whole: Layer
+    behind: Layer
     states: FloatArray
+    front_depths: FloatArray
+
+    def front_holds(self, view: View, region: IntArray, tiles_x: int) -> bool:
+        """Whether all Gaussians of a view stand behind what is blended already."""
+        nearest, filled = _nearest_depths(view, region, tiles_x)
+        return bool((nearest >= self.front_depths[filled]).all())
 
 
 def region_around(view: View, camera: Camera, margin_px: int) -> IntArray:
@@ -76,16 +93,22 @@ def front_limits(view: View, region: IntArray, tiles_x: int) -> FloatArray:
     A little nearer than the nearest one of each tile, so that they may move; infinite where there
     is none. tiles_x: tiles per row of the picture.
     """
+    limits = np.full(int(region[backward.REGION_TILES]), np.inf, np.float32)
+    nearest, filled = _nearest_depths(view, region, tiles_x)
+    limits[filled] = _FRONT_SHARE * nearest
+    return limits
+
+
+def _nearest_depths(view: View, region: IntArray, tiles_x: int) -> tuple[FloatArray, IntArray]:
+    """Depths of the first entry of the region's tiles that have any, and these tiles' numbers."""
     tiles = np.arange(int(region[backward.REGION_TILES]))
     across = int(region[backward.REGION_TILES_X])
     rows = int(region[backward.REGION_TOP]) // TILE + tiles // across
     columns = int(region[backward.REGION_LEFT]) // TILE + tiles % across
     here = rows * tiles_x + columns
-    limits = np.full(len(tiles), np.inf, np.float32)
     filled = np.flatnonzero(view.starts[here + 1] > view.starts[here])
-    nearest = view.lists[view.starts[here[filled]]].astype(np.int64)
-    limits[filled] = _FRONT_SHARE * view.records[nearest * RECORD_FLOATS + DEPTH]
-    return limits
+    first = view.lists[view.starts[here[filled]]].astype(np.int64)
+    return view.records[first * RECORD_FLOATS + DEPTH], filled
 
 
 def fixed_in_region(
@@ -109,13 +132,25 @@ def fixed_in_region(
         lists, starts = _lists_of_region(view, region, -(-camera.width // TILE))
         records = view.records
     backward.blend_front(records, starts, lists, region, limits, fronts, states, needed)
-    short, short_starts = np.empty(int(needed.sum()), np.int32), np.empty_like(starts)
-    backward_patch.shorten_lists(lists, starts, needed, short_starts, short)
-    kept, renumbered = np.unique(short, return_inverse=True)
+    ends = starts[:-1] + fronts
+    depths = np.zeros(tiles, np.float32)
+    last = lists[ends[fronts > 0] - 1].astype(np.int64)
+    depths[fronts > 0] = records[last * RECORD_FLOATS + DEPTH]
+    whole = _layer(records, lists, starts[:-1], needed)
+    behind = _layer(records, lists, ends, needed - fronts)
+    return Fixed(whole, behind, states, depths)
+
+
+def _layer(
+    records: FloatArray, lists: NDArray[np.int32], firsts: IntArray, lengths: IntArray
+) -> Layer:
+    """Cut lengths[t] entries from firsts[t] on out of every list, and keep only their records."""
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.arange(int(starts[-1])) + np.repeat(firsts - starts[:-1], lengths)
+    kept, numbers = np.unique(lists[places], return_inverse=True)
     own = aligned((len(kept) * RECORD_FLOATS,))
     _rows(own)[:] = _rows(records)[kept]
-    numbers = renumbered.astype(np.int32).reshape(-1)
-    return Fixed(own, len(kept), numbers, short_starts, fronts, states)
+    return Layer(own, len(kept), numbers.astype(np.int32).reshape(-1), starts)
 
 
 def _lists_of_region(

@@ -32,10 +32,10 @@ from scene.render.cpu.simd_project import (
     CAMERA_FOCAL_Y,
     CAMERA_LEFT,
     CAMERA_LOW_PASS,
+    CAMERA_POSITION,
     CAMERA_RIGHT,
     CAMERA_ROTATION,
     CAMERA_TOP,
-    CAMERA_TRANSLATION,
 )
 
 WORK_FLOATS = 24
@@ -87,9 +87,11 @@ def project_backward(  # type: ignore[no-untyped-def]
     out: float32 (GRADIENTS,), indexed by the GRAD_* constants. Colors are left to the caller.
     """
     v = CAMERA_ROTATION
-    shift_x, shift_y = camera[CAMERA_TRANSLATION], camera[CAMERA_TRANSLATION + 1]
-    x = camera[v] * mean_x + camera[v + 1] * mean_y + camera[v + 2] * mean_z + shift_x
-    y = camera[v + 3] * mean_x + camera[v + 4] * mean_y + camera[v + 5] * mean_z + shift_y
+    away_x = mean_x - camera[CAMERA_POSITION]
+    away_y = mean_y - camera[CAMERA_POSITION + 1]
+    away_z = mean_z - camera[CAMERA_POSITION + 2]
+    x = camera[v] * away_x + camera[v + 1] * away_y + camera[v + 2] * away_z
+    y = camera[v + 3] * away_x + camera[v + 4] * away_y + camera[v + 5] * away_z
     inverse_z = _ONE / records[i, DEPTH]
     tangent_x, tangent_y = x * inverse_z, y * inverse_z
     left, right = camera[CAMERA_LEFT], camera[CAMERA_RIGHT]

@@ -44,24 +44,11 @@ def lists_of_region(lists, starts, tiles_x, region, region_starts, region_lists)
 
 
 @kernel
-def shorten_lists(lists, starts, lengths, short_starts, short):  # type: ignore[no-untyped-def]
-    """Keep the first lengths[t] entries of every list; starts and lists are written anew."""
-    used = 0
-    for tile in range(len(lengths)):
-        short_starts[tile] = used
-        for place in range(starts[tile], starts[tile] + lengths[tile]):
-            short[used] = lists[place]
-            used += 1
-    short_starts[len(lengths)] = used
-
-
-@kernel
 def merge_lists(  # type: ignore[no-untyped-def]
     records,
     fixed,
     fixed_lists,
     fixed_starts,
-    fronts,
     lists,
     starts,
     tiles_x,
@@ -69,19 +56,15 @@ def merge_lists(  # type: ignore[no-untyped-def]
     merged_starts,
     merged_ends,
     merged,
-    resumed,
 ):
     """Merge, tile by tile, the fixed records with the editable ones; returns editable entries.
 
     records: flat float32, `fixed` fixed records in depth order, then the editable ones in depth
-    order. fixed_lists, fixed_starts: of the region's tiles. fronts: int64 (tiles,), how many of a
-    tile's fixed entries are blended into its stored state. lists, starts: of the editable
+    order. fixed_lists, fixed_starts: of the region's tiles. lists, starts: of the editable
     records, numbered from 0, for the whole picture of `tiles_x` tiles per row.
 
     Written: merged_starts int64 (tiles + 1,) and merged int32; merged_ends int64 (tiles,), the
-    place after a tile's last editable entry; resumed bool (tiles,), whether the stored state
-    holds: all editable entries stand behind it, and its entries are left out of the list.
-    At equal depth the fixed record comes first.
+    place after a tile's last editable entry. At equal depth the fixed record comes first.
     """
     used = 0
     taken = 0
@@ -92,13 +75,6 @@ def merge_lists(  # type: ignore[no-untyped-def]
         here, here_end = fixed_starts[tile], fixed_starts[tile + 1]
         there, there_end = starts[picture_tile], starts[picture_tile + 1]
         taken += there_end - there
-        front = here + fronts[tile]
-        resumed[tile] = True
-        if there < there_end and front > here:
-            nearest = _depth(records, np.int64(lists[there]) + fixed)
-            resumed[tile] = nearest >= _depth(records, np.int64(fixed_lists[front - 1]))
-        if resumed[tile]:
-            here = front
         while there < there_end:
             editable = np.int64(lists[there]) + fixed
             depth = _depth(records, editable)

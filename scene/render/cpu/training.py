@@ -40,6 +40,8 @@ from scene.render.cpu.training_pack import (
     parameter_floats,
 )
 
+_NO_STATES = np.zeros((0, 0), np.float32)
+
 
 @dataclass(frozen=True, eq=False)
 class _Pass:
@@ -96,7 +98,8 @@ class TrainingRenderer:
                 view.starts,
                 view.lists,
                 region,
-                *_nothing_resumed(region),
+                False,
+                _NO_STATES,
                 behind,
                 thread,
                 threads,
@@ -131,7 +134,8 @@ class TrainingRenderer:
                 view.starts[1:],
                 view.lists,
                 last.region,
-                *_nothing_resumed(last.region),
+                False,
+                _NO_STATES,
                 last.planes,
                 seeds,
                 0,
@@ -217,8 +221,3 @@ def _whole_picture(camera: Camera) -> NDArray[np.int64]:
     tiles_x, tiles_y = -(-camera.width // TILE), -(-camera.height // TILE)
     numbers = (0, 0, camera.height, camera.width, tiles_x, tiles_x * tiles_y)
     return np.array(numbers, dtype=np.int64)
-
-
-def _nothing_resumed(region: NDArray[np.int64]) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Every tile starts from the front."""
-    return np.zeros(int(region[backward.REGION_TILES]), np.bool_), np.zeros((0, 0), np.float32)

@@ -14,7 +14,7 @@ def _tiny() -> tuple[Gaussians, Camera]:
         np.array([[1.0, 0.0, 0.0, 0.0]]),
         np.full((1, 3), 0.1),
         np.array([0.5]),
-        np.zeros((1, 1, 3)),
+        np.zeros((1, 1, 3), np.float32),
     )
     camera = Camera(np.eye(4), np.array([[20.0, 0, 8], [0, 20.0, 8], [0, 0, 1]]), 16, 16)
     return gaussian, camera

@@ -50,7 +50,7 @@ class MakePatch:
     """Class name to hide, such as "stop sign"; default: the scene's."""
     level: Literal["none", "weak", "strong", "very strong"] = "strong"
     """How strongly views are varied: 1, 4, 8 or 16 transformed views per step."""
-    steps: int = 120
+    steps: int = 80
     """Optimizer steps per restart, at most."""
     restarts: int = 3
     """Independent starts; the best by loss on views kept aside for that wins."""

@@ -19,6 +19,8 @@ from patching.optimize.settings import EotSettings
 DoubleArray = NDArray[np.float64]
 Box = tuple[float, float, float, float]
 
+_UNIT_SQUARE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
+
 
 @dataclass(frozen=True, eq=False)
 class Background:
@@ -87,7 +89,7 @@ def draw_warp(settings: EotSettings, rng: np.random.Generator) -> DoubleArray:
     turned = np.array([[c, -s, shift[0]], [s, c, shift[1]], [0, 0, 1.0]])
     to_middle = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1.0]])
     back = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1.0]])
-    return np.asarray(back @ turned @ to_middle @ _corner_warp(moves))
+    return np.asarray(back @ turned @ to_middle @ homography_of_quad(_UNIT_SQUARE + moves))
 
 
 def cropped(background: Background, share: float, rng: np.random.Generator) -> Background:
@@ -123,7 +125,7 @@ def cropped(background: Background, share: float, rng: np.random.Generator) -> B
 
 def _must_stay(background: Background, width: int, height: int) -> tuple[DoubleArray, DoubleArray]:
     """Low and high (x, y) of what a crop keeps: the patch and the target's box, in the picture."""
-    corners = np.array([[0.0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]) @ background.pixel_from_uv.T
+    corners = np.pad(_UNIT_SQUARE, ((0, 0), (0, 1)), constant_values=1) @ background.pixel_from_uv.T
     points = corners[:, :2] / corners[:, 2:]
     if background.box_xyxy is not None:
         points = np.concatenate([points, np.reshape(background.box_xyxy, (2, 2))])
@@ -151,11 +153,13 @@ def _moved_box(
     return (box[0] - x) * sx, (box[1] - y) * sy, (box[2] - x) * sx, (box[3] - y) * sy
 
 
-def _corner_warp(moves: DoubleArray) -> DoubleArray:
-    """(3, 3) homography that moves the unit square's corners by `moves` (4, 2)."""
-    corners = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
+def homography_of_quad(quad: DoubleArray) -> DoubleArray:
+    """(3, 3) homography from patch coordinates to a quad (4, 2): top left corner first, clockwise.
+
+    Its third coordinate is positive inside a convex quad.
+    """
     rows = []
-    for (x, y), (u, v) in zip(corners, corners + moves, strict=True):
+    for (x, y), (u, v) in zip(_UNIT_SQUARE, quad, strict=True):
         rows.append([x, y, 1, 0, 0, 0, -u * x, -u * y, u])
         rows.append([0, 0, 0, x, y, 1, -v * x, -v * y, v])
     table = np.array(rows)

@@ -119,14 +119,14 @@ class MakeSettings:
     """
 
     size_px: int = 160
-    steps: int = 120
+    steps: int = 80
     restarts: int = 3
     rate: float = 0.1
     parameters: Parameters = "logits"
     seed: int = 0
     eot: EotSettings = field(default_factory=lambda: EotSettings.of("strong"))
     weights: PatchWeights = field(default_factory=PatchWeights)
-    check_every: int = 15
+    check_every: int = 10
     patience: int = 4
     least_gain: float = 0.005
 

@@ -176,9 +176,9 @@ def test_crop_keeps_patch_and_box_and_takes_them_along(placed, front_camera) -> 
         corner = cut.pixel_from_uv @ [0.0, 0, 1]
         at = corner[:2] / corner[2]
         assert 0 <= at[0] < width and 0 <= at[1] < height
-        # the colors tell where a pixel was: the patch's corner was at (76.5, 47.5)
+        # the colors tell where a pixel was: the patch's corner was at (73.5, 47.5)
         color = cut.picture[:, round(at[1] - 0.5), round(at[0] - 0.5)]
-        assert float(color[0]) * width == pytest.approx(76.5, abs=0.8)
+        assert float(color[0]) * width == pytest.approx(73.5, abs=0.8)
         assert float(color[1]) * height == pytest.approx(47.5, abs=0.8)
         shares.append((cut.box_xyxy[2] - cut.box_xyxy[0]) / 60)
         x0, y0, x1, y1 = cut.box_xyxy
@@ -239,7 +239,7 @@ def test_a_views_size_changes_with_its_homography(placed, front_camera) -> None:
     half = view.resized(80, 30)
     assert half.picture.shape == (3, 30, 80) and half.box_xyxy == (25.0, 7.5, 65.0, 22.5)
     corner = half.pixel_from_uv @ [0, 0, 1]
-    np.testing.assert_allclose(corner[:2] / corner[2], [76.5 / 2, 47.5 / 4])
+    np.testing.assert_allclose(corner[:2] / corner[2], [73.5 / 2, 47.5 / 4])
 
 
 def test_same_seed_same_view(placed, front_camera) -> None:  # type: ignore[no-untyped-def]

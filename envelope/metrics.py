@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from envelope.outcome import FAILURE_MODES, FailureMode, Outcome
 
-BOOTSTRAP = "cluster bootstrap over conditions, 95 %"
-PAIRED = "paired cluster bootstrap over conditions, 95 %"
+BOOTSTRAP = "cluster bootstrap, 95 %"
+PAIRED = "paired cluster bootstrap, 95 %"
 WILSON = "Wilson, 95 %"
-ALIKE = "Wilson bound over conditions that are all alike, 95 %"
+ALIKE = "Wilson over conditions, all alike, 95 %"
+TWO_GROUPS = "from the two groups' intervals (MOVER), 95 %"
 ONE_CONDITION = "none: one condition"
 UNDEFINED = "undefined: no sample counts"
 
@@ -170,6 +171,25 @@ def conditional_difference(
         seed,
         paired=True,
     )
+
+
+def drop_between(near: Rate, far: Rate) -> Rate:
+    """How much lower `far` is than `near`, two groups without a common condition.
+
+    The interval joins the groups' own intervals (Zou and Donner 2008, "MOVER"), which also holds
+    where all conditions of a group agree. numerator, denominator, conditions: the difference of
+    the successes, and the sums.
+    """
+    counts = (near.numerator - far.numerator, near.denominator + far.denominator)
+    conditions = near.conditions + far.conditions
+    if near.value is None or far.value is None:
+        return Rate(None, *counts, conditions, interval=UNDEFINED)
+    value = near.value - far.value
+    if near.low is None or near.high is None or far.low is None or far.high is None:
+        return Rate(value, *counts, conditions)
+    low = value - math.hypot(near.value - near.low, far.high - far.value)
+    high = value + math.hypot(near.high - near.value, far.value - far.low)
+    return Rate(value, *counts, conditions, low, high, TWO_GROUPS)
 
 
 def consistency(physical: Sequence[Sample], rendered: Sequence[Sample], seed: int = 0) -> Rate:

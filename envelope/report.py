@@ -151,7 +151,7 @@ def _figures(table: ScoreTable, plan: SweepPlan, victim: str, kinds: Sequence[st
 def _plot_call(ident: str, figure_json: str) -> str:
     safe = figure_json.replace("</", "<\\/")
     return (
-        f"(f=>Plotly.newPlot('{ident}',f.data,f.layout,{{responsive:true,displaylogo:false}}))"
+        f"(f=>Plotly.newPlot('{ident}',f.data,f.layout,{{responsive:true,displayModeBar:false}}))"
         f"({safe});\n"
     )
 
@@ -199,7 +199,9 @@ def _victim_table(victim: Mapping[str, Any]) -> str:
         near = victim["near_anchor"]
         rows.append((f"cASR around the anchor ({near['cells']} cells)", near["casr"]))
         for end, group in victim["ends"].items():
-            rows.append((f"cASR, {end.replace('_', ' ')} ({group['cells']} cells)", group["casr"]))
+            words = end.replace("_", " ")
+            rows.append((f"cASR, {words} ({group['cells']} cells)", group["casr"]))
+            rows.append((f"cASR, {words}: lower than around the anchor by", group["casr_drop"]))
     lines = "".join(_rate_row(name, rate) for name, rate in rows)
     errors = sum(found["errors"] for found in victim["kinds"].values())
     note = f"task {criterion['task']}, gamma {criterion['gamma']}, tau {criterion['tau']}"

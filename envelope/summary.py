@@ -8,7 +8,7 @@ from typing import Any
 
 from envelope.cells import Cell, Measure, ScoreTable
 from envelope.condition import ANCHOR, Condition
-from envelope.metrics import Rate
+from envelope.metrics import Rate, drop_between
 from envelope.outcome import FAILURE_MODES
 from envelope.region import is_inside, nearest, region_of
 from envelope.run import Reading, Run
@@ -31,8 +31,9 @@ def summarize(
     Per victim: `kinds` (ASR of every render kind; gain over clean, cASR and failure modes of the
     patch kinds), `right` (share right on clean and gray in observable conditions), `near_anchor`
     (the block of up to three values per axis around the anchor: nine cells of a two-axis grid),
-    `ends`: `far`, all cells at the largest swept radius; `oblique`, all cells at the smallest and
-    largest swept azimuth; `far_or_oblique`, both together; `regions` (the envelope by ASR and by
+    `ends` (`far`, all cells at the largest swept radius; `oblique`, all cells at the smallest and
+    largest swept azimuth; `far_or_oblique`, both together; each with `casr_drop`, how much lower
+    it is than around the anchor), `regions` (the envelope by ASR and by
     cASR), `nearest`: the condition nearest to the anchor where the attack works (`working`) and
     where the victim holds (`holding`), and `cells`.
     """
@@ -73,8 +74,13 @@ def _victim(
     }
     if "adversarial" not in kinds:
         return found
-    found["near_anchor"] = _group(table, name, plan.near_anchor())
-    found["ends"] = {end: _group(table, name, cells) for end, cells in ends(plan).items() if cells}
+    near = plan.near_anchor()
+    found["near_anchor"] = _group(table, name, near)
+    found["ends"] = {
+        end: {**_group(table, name, cells), "casr_drop": _drop(table, name, near, cells)}
+        for end, cells in ends(plan).items()
+        if cells
+    }
     measures: tuple[Measure, ...] = ("asr", "casr")
     cells = {m: table.cells(plan.cells(), name, m) for m in measures}
     found["regions"] = {
@@ -116,6 +122,15 @@ def _group(table: ScoreTable, victim: str, cells: Sequence[Condition]) -> dict[s
         "casr": table.rate(victim, "casr", conditions=cells).to_dict(),
         "right_on_gray": table.rate(victim, "accuracy", "gray", cells).to_dict(),
     }
+
+
+def _drop(
+    table: ScoreTable, victim: str, near: Sequence[Condition], end: Sequence[Condition]
+) -> dict[str, Any]:
+    """By how much cASR is lower at an end than around the anchor; cells in both count for near."""
+    beyond = [cell for cell in end if cell not in near]
+    first = table.rate(victim, "casr", conditions=near)
+    return drop_between(first, table.rate(victim, "casr", conditions=beyond)).to_dict()
 
 
 def _rate(table: ScoreTable, victim: str, measure: Measure, kind: str) -> dict[str, Any]:
@@ -210,7 +225,9 @@ def _victim_lines(name: str, victim: Mapping[str, Any]) -> list[str]:
         ]
         rows.append((f"cASR around the anchor ({near['cells']} cells)", near["casr"]))
         for end, group in victim["ends"].items():
-            rows.append((f"cASR {end.replace('_', ' ')} ({group['cells']} cells)", group["casr"]))
+            words = end.replace("_", " ")
+            rows.append((f"cASR {words} ({group['cells']} cells)", group["casr"]))
+            rows.append(("  lower than around the anchor by", group["casr_drop"]))
     width = max(len(label) for label, _ in rows)
     lines += [f"  {label:{width}}  {_rate_text(rate)}" for label, rate in rows]
     if "regions" in victim:

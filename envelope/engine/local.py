@@ -126,7 +126,7 @@ class ScoringService:
         self._tell()
 
     def pause(self) -> None:
-        """Begin no further view of the sweep; the user's view is still scored."""
+        """Score nothing more of the sweep for now; the user's view is still scored."""
         self._set_state("running", "paused")
 
     def resume(self) -> None:
@@ -189,7 +189,9 @@ class ScoringService:
         return True if item.job is self._current else None
 
     def hushed(self) -> bool:
-        """Whether the sweep waits because the user's view is under way."""
+        """Whether the sweep waits: it is paused, or the user's view is under way."""
+        if self._sweep.state == "paused":
+            return True
         job = self._asked or self._current
         if job is None or (job is self._current and job.complete):
             return False

@@ -19,6 +19,7 @@ from envelope.metrics import (
     conditional_asr,
     conditional_difference,
     consistency,
+    drop_between,
     wilson,
 )
 from envelope.outcome import NOT_COUNTED, Outcome
@@ -164,6 +165,24 @@ def test_conditional_difference_by_hand() -> None:
     # a condition that only one of them has is left out
     wider = (first[0] + series(z="r"), first[1] + series(z="o"))
     assert conditional_difference(wider, second).value == pytest.approx(0.3)
+
+
+def test_drop_between_two_groups_by_hand() -> None:
+    near = Rate(0.8, 8, 10, 9, 0.6, 0.9, BOOTSTRAP)
+    far = Rate(0.3, 6, 20, 14, 0.2, 0.6, BOOTSTRAP)
+    found = drop_between(near, far)
+    # 0.5 - sqrt(0.2^2 + 0.3^2) and 0.5 + sqrt(0.1^2 + 0.1^2)
+    assert (found.value, found.conditions, found.denominator) == (pytest.approx(0.5), 23, 30)
+    assert found.low == pytest.approx(0.5 - 0.36056, abs=1e-4)
+    assert found.high == pytest.approx(0.5 + 0.14142, abs=1e-4)
+    # all conditions of both groups agree: still no false certainty
+    one = attack_success_rate(series(**{f"c{i}": "ooo" for i in range(9)}))
+    none = attack_success_rate(series(**{f"c{i}": "rrr" for i in range(14)}))
+    sure = drop_between(one, none)
+    assert (sure.value, sure.high) == (1.0, pytest.approx(1.0))
+    assert sure.low == pytest.approx(1 - np.hypot(0.29915, 0.21531), abs=1e-3)
+    assert drop_between(near, Rate(None, 0, 0, 0)).value is None
+    assert drop_between(near, Rate(0.5, 1, 2, 1)).low is None
 
 
 def test_bootstrap_is_seeded_and_close_to_theory() -> None:

@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     rude = Rude("rude </td><b>")
     service = ScoringService(made.stage(threads=1), [slot(ColorDetector()), slot(rude)], made.store)
     service.start(made.settings.sweep)  # type: ignore[arg-type]
-    assert service.wait(60)
+    assert service.wait(240)
     service.close()
     yield made
     made.close()

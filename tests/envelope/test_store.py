@@ -201,7 +201,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     # overlapping halves: 0..149 and 100..249
     writers = [_writer(path, 0, 150), _writer(path, 100, 250)]
     for writer in writers:
-        writer.communicate(timeout=60)
+        writer.communicate(timeout=240)
         assert writer.returncode == 0
     assert ScoreStore(path).counts() == {"views": 250, "scores": 500, "errors": 0}
 

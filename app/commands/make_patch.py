@@ -159,19 +159,8 @@ class MakePatch:
         long_side = max(job.victim.info.input_size)
         making = [background_of(view, job.placement, long_side) for view in job.making]
         choosing = [background_of(view, job.placement, long_side) for view in job.choosing]
-        info = job.victim.info
-        about = {
-            "made_by": "advscene make-patch",
-            "victim": info.name,
-            "weights_hash": info.weights_hash,
-            "label": job.label,
-            "scene_sha256": job.scene.provenance.get("sha256"),
-            "placement": job.placement.to_dict(),
-            "reach": asdict(self.reach),
-            "level": self.level,
-            "view_size": [making[0].picture.shape[2], making[0].picture.shape[1]],
-        }
         loss = victim_loss(job.victim, self.victim, job.label)
+        about = self._about(job, (making[0].picture.shape[2], making[0].picture.shape[1]))
         with torch_threads(self.threads):
             patch = make_patch(
                 loss, making, settings, progress, aside=choosing, name=self.out.stem, about=about
@@ -180,6 +169,21 @@ class MakePatch:
         metres = job.scene.metres_per_unit
         side = None if metres is None else round(job.placement.width * metres, 6)
         return replace(patch, side_m=side)
+
+    def _about(self, job: _Job, view_size: tuple[int, int]) -> dict[str, Any]:
+        """What the provenance says besides the loop's own account."""
+        info = job.victim.info
+        return {
+            "made_by": "advscene make-patch",
+            "victim": info.name,
+            "weights_hash": info.weights_hash,
+            "label": job.label,
+            "scene_sha256": job.scene.provenance.get("sha256"),
+            "placement": job.placement.to_dict(),
+            "reach": asdict(self.reach),
+            "level": self.level,
+            "view_size": list(view_size),
+        }
 
     def _judged(self, job: _Job, patch: Patch) -> Judgement:
         from app.patch_making import judged

@@ -129,6 +129,21 @@ def test_dense_opaque_scene_matches_reference():
     )
 
 
+@pytest.mark.parametrize("offset", [100.0, 5000.0])
+def test_far_from_the_origin_loses_no_digits(offset):
+    # as in a vehicle's or a survey's frame; what is drawn are the float32 means, so both sides agree
+    scene = random_scene(400, 1, seed=5)
+    shift = np.array([offset, -offset, 0.5 * offset])
+    moved = Gaussians(
+        scene.means + shift.astype(np.float32), scene.quats, scene.scales, scene.opacities, scene.sh
+    )
+    view = camera(eye=tuple(np.array([0.1, -0.05, -0.2]) + shift))
+    assert_close(
+        CpuRenderer(moved, threads=1).render(view, outputs=EVERYTHING),
+        ReferenceRenderer(moved).render(view, outputs=EVERYTHING),
+    )
+
+
 def test_gaussians_over_more_rows_of_tiles_than_a_vector_holds():
     # 700 px tall: 44 rows of tiles, binned 16 at a time; tilted needles and big balls
     scene = random_scene(60, 0, seed=12, size=0.3)

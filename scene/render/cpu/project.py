@@ -61,6 +61,7 @@ def camera_vector(camera: Camera, settings: RenderSettings) -> NDArray[np.float3
         limits,
         (width, height, settings.near, settings.low_pass),
         camera.center,
+        camera.center - camera.center.astype(np.float32),
     )
     vector = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
     assert len(vector) == CAMERA_FLOATS

@@ -56,7 +56,8 @@ CAMERA_HEIGHT = 21
 CAMERA_NEAR = 22
 CAMERA_LOW_PASS = 23
 CAMERA_POSITION = 24  # 3 floats, the optical centre in the world
-CAMERA_FLOATS = 27
+CAMERA_POSITION_REST = 27  # 3 floats, what rounding took from the position
+CAMERA_FLOATS = 30
 
 
 @intrinsic
@@ -77,10 +78,9 @@ def project_block(typing_context, geometry, offset, camera, planes):  # type: ig
 
 
 def _project(block: Floats, camera: Floats, planes: Floats) -> Value:
-    mean = [block.vec((GEOMETRY_MEAN + i) * LANES) for i in range(3)]
+    away = _from_camera(block, camera)
     rotation = [[camera.splat(CAMERA_ROTATION + 3 * i + j) for j in range(3)] for i in range(3)]
-    shift = [camera.splat(CAMERA_TRANSLATION + i) for i in range(3)]
-    x, y, z = (_dot(rotation[i], mean) + shift[i] for i in range(3))
+    x, y, z = (_dot(rotation[i], away) for i in range(3))
     visible = z >= camera.splat(CAMERA_NEAR)
 
     inverse_z = 1.0 / visible.select(z, 1.0)
@@ -214,13 +214,25 @@ colors_degree_2 = _make_colors(9)
 colors_degree_3 = _make_colors(16)
 
 
+def _from_camera(block: Floats, camera: Floats) -> list[Vec]:
+    """Vectors from the camera to the Gaussians, along the world's axes.
+
+    Subtracting first and rotating then loses nothing where camera and scene are far from the
+    world's origin; a rotation plus a translation loses most of the digits there.
+    """
+    return [
+        block.vec((GEOMETRY_MEAN + i) * LANES)
+        - camera.splat(CAMERA_POSITION + i)
+        - camera.splat(CAMERA_POSITION_REST + i)
+        for i in range(3)
+    ]
+
+
 def _view_direction(block: Floats, camera: Floats) -> list[Vec]:
     """Unit vectors from the camera to the Gaussians, in the world."""
-    towards = [
-        block.vec((GEOMETRY_MEAN + i) * LANES) - camera.splat(CAMERA_POSITION + i) for i in range(3)
-    ]
-    inverse = 1.0 / (_dot(towards, towards) + 1e-20).sqrt()
-    return [component * inverse for component in towards]
+    away = _from_camera(block, camera)
+    inverse = 1.0 / (_dot(away, away) + 1e-20).sqrt()
+    return [component * inverse for component in away]
 
 
 def _spherical_harmonics(direction: list[Vec], sh: list[Vec]) -> Vec:

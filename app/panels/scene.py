@@ -30,7 +30,7 @@ class ScenePanel:
         self._recent_paths: list[str] = []
         self._name = Fact(gui, "Scene")
         self._facts = Fact(gui, "Holds", multiline=True)
-        self._budget_fact = Fact(gui, "Browser")
+        self._budget_fact = Fact(gui, "Browser", multiline=True)
         with gui.add_folder("Look"):
             self._build_look(gui)
         with gui.add_folder("Cameras", expand_by_default=False):
@@ -59,8 +59,8 @@ class ScenePanel:
             lines.append(f"format: {form}")
         self._facts.set("\n".join(lines))
         shown, total = self._viewer.viewport.shown, self._viewer.viewport.total
-        text = f"draws {thousands(shown)} of {thousands(total)}"
-        self._budget_fact.set(text + (" (target, then largest)" if shown < total else ""))
+        note = ",\nthe target and the largest first" if shown < total else ""
+        self._budget_fact.set(f"draws {thousands(shown)} of {thousands(total)}{note}")
         put_options(self._kinds, self._session.kinds(), self._viewer.viewport.kind)
         put(self._target_label, self._session.label)
 
@@ -90,7 +90,7 @@ class ScenePanel:
         self._kinds.on_update(by_people(lambda event: viewer.show_kind(event.target.value)))
         budget = gui.add_number(
             "Draw at most", int(viewer.viewport.display_budget), min=1000, max=2_000_000, step=1000,
-            hint="Gaussians sent to each browser: the target, then the largest opacity x area as the "
+            hint="Gaussians sent to a browser: the target, then the largest opacity x area as the "
             "anchor sees it; scoring uses all",
         )  # fmt: skip
         budget.on_update(by_people(lambda event: viewer.set_display_budget(event.target.value)))

@@ -40,12 +40,14 @@ class VictimViewPanel:
         self.notice = Notice(gui)
 
     def refresh(self, scores: ViewScores | None) -> None:
-        """Show `scores` (or that none are there yet)."""
+        """Show `scores`, or that none are there yet; a view not yet drawn leaves the last one."""
         if scores is None:
             self._image.image = _waiting(self._session)
             self._answers.set("")
             return
         self._where.set(describe_view(scores))
+        if not scores.pictures:
+            return
         self._image.image = contact_sheet(scores, self._session.readings.victims())
         self._answers.set(answers_text(scores))
 

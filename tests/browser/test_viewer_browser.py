@@ -202,6 +202,24 @@ def _clickable_marker(viewer, client):
     return index, float(pixels[index, 0]), float(pixels[index, 1])
 
 
+def test_the_victims_eye_fills_the_canvas_with_the_scored_frame(page, viewer):
+    viewer.go_to(Condition())
+    _until(lambda: viewer.session.view.complete and viewer.session.view.condition == Condition())
+    clip = {"x": 345, "y": 160, "width": 400, "height": 500}
+    viewer.set_victims_eye(True)
+    # the frame is letterboxed: dark bars above and below, the red sign in the middle
+    bar, middle = (slice(0, 40), slice(100, 300)), (slice(200, 300), slice(100, 300))
+
+    def framed() -> bool:
+        picture = _pixels(page, clip).astype(int)
+        red = (picture[..., 0] > picture[..., 1] + 60) & (picture[..., 0] > picture[..., 2] + 60)
+        return picture[bar].max() < 60 and red[middle].sum() > 300
+
+    assert _until(framed)
+    viewer.set_victims_eye(False)
+    _until(lambda: _pixels(page, clip)[bar].max() > 100)
+
+
 def test_a_reload_loses_nothing(page, viewer):
     viewer.go_to(Condition(azimuth_deg=-30, elevation_deg=10, focal=1.5))
     _open(page, viewer)

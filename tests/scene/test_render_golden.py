@@ -54,7 +54,9 @@ def test_hamburger_matches_gsplats_picture(real_data: Path):
     assert within > 0.999
 
 
-@pytest.mark.parametrize("name", ["playcanvas/biker.compressed.ply", "fox25"])
+@pytest.mark.parametrize(
+    "name", ["fox25", pytest.param("playcanvas/biker.compressed.ply", marks=pytest.mark.slow)]
+)
 def test_real_scenes_match_the_reference(real_data: Path, name: str):
     path = real_data / "splats" / name
     path = path if path.is_file() else next(path.glob("*.ply"))

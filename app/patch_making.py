@@ -131,7 +131,7 @@ class ViewDrawer:
 
     def view(self, condition: Condition) -> View | None:
         """The view of one condition; None where target or patch can hardly be seen."""
-        from envelope.observe import tight_box
+        from scene.target import mask_box
 
         camera = condition_camera(condition, self._anchor, self._placement.center, self._scene.up)
         drawn = self._renderer.render(
@@ -149,7 +149,7 @@ class ViewDrawer:
                 return None
             if box[3] - box[1] < MIN_BOX_HEIGHT_PX:
                 return None
-        patch_box = tight_box(seen.visible)
+        patch_box = mask_box(seen.visible)
         return View(condition, camera, drawn.rgb, drawn.median_depth, box, patch_box)
 
 

@@ -124,6 +124,8 @@ class Observer:
 
     def observe(self, camera: Camera, median_depth: FloatArray) -> Observation:
         """median_depth: (H, W) of the clean scene as `camera` sees it, 0 where there is nothing."""
+        from scene.target import mask_box
+
         view = self._target.view(camera)
         visible, incidence = patch_in_view(self._anchor, camera, median_depth)
         distance, angle = self._to_capture(camera)
@@ -132,7 +134,7 @@ class Observer:
             silhouette_px=int(view.silhouette_px),
             box=view.box,
             patch_px=int(visible.sum()),
-            footprint=tight_box(visible),
+            footprint=mask_box(visible),
             incidence_deg=incidence,
             capture_distance=distance,
             capture_angle_deg=angle,
@@ -143,19 +145,6 @@ class Observer:
 
         nearest = nearest_capture(self._scene, camera, self._pivot)
         return (None, None) if nearest is None else (nearest.distance_ratio, nearest.angle_deg)
-
-
-def tight_box(mask: BoolArray) -> XYXY | None:
-    """Pixel edges, xyxy, of the true pixels of an (H, W) mask; None when there are none."""
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    if len(rows) == 0:
-        return None
-    return (
-        float(columns[0]),
-        float(rows[0]),
-        float(columns[-1] + 1),
-        float(rows[-1] + 1),
-    )
 
 
 def patch_in_view(

@@ -90,12 +90,14 @@ class Stage:
         self.camera_at_anchor: Camera = adversarial.anchor.camera.fitted(settings.long_side)
         pivot = settings.pivot or tuple(patch_center(adversarial.anchor).tolist())
         self.pivot: Triple = (float(pivot[0]), float(pivot[1]), float(pivot[2]))
-        scene = adversarial.scene
-        viewer = TargetViewer(scene.gaussians, target, settings.render, settings.backend)
-        self._observer = Observer(scene, viewer, adversarial.anchor)
         self._renderers: dict[str, Renderer] = {}
         self._lock = threading.Lock()
         self._threads = threads
+        scene = adversarial.scene
+        viewer = TargetViewer(
+            scene.gaussians, target, settings.render, settings.backend, self._renderer("clean")
+        )
+        self._observer = Observer(scene, viewer, adversarial.anchor)
         self._scene_sha256 = scene_sha256
         self.geometry = digest(self._geometry_fields(target))
         self.renders = 0

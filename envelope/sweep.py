@@ -70,6 +70,20 @@ class SweepPlan:
         """Number of pictures that each victim scores."""
         return len(self._cells) * self.variants * len(self.kinds)
 
+    def seconds(
+        self, picture_ms: Sequence[float], render_ms: float = 30.0, cores: int = 2
+    ) -> float:
+        """About how long a sweep takes on `cores` cores.
+
+        picture_ms: of each victim. render_ms: of one render; a view takes one per drawn kind, and
+        about two for its truth.
+        """
+        views = len(self._cells) * self.variants
+        drawn = sum(kind != "overlay" for kind in self.kinds) + 2
+        work_ms = views * drawn * render_ms + self.pictures * sum(picture_ms)
+        slowest_ms = self.pictures * max(picture_ms, default=0.0)
+        return max(work_ms / cores, slowest_ms) / 1000
+
     def nearest_first(self, to: Condition = ANCHOR) -> list[Condition]:
         """The views by distance from a condition; exact variants of a cell before its noise."""
         return sorted(self.views(), key=lambda c: (condition_distance(c, to), c.variant))

@@ -7,7 +7,7 @@ import pytest
 from envelope_fakes import small_adversarial
 
 from envelope.condition import Condition, condition_camera
-from envelope.observe import Observation, patch_center, patch_in_view, tight_box
+from envelope.observe import Observation, patch_center, patch_in_view
 
 BOX = (10.0, 20.0, 50.0, 32.0)  # 12 px high
 
@@ -40,15 +40,6 @@ def test_tags() -> None:
     assert replace(near, patch_px=0, visible_px=1).tags == ("unobservable", "patch hidden")
     # more visible than the silhouette (anti-aliasing) is still all of it
     assert Observation(103, 100, BOX).visible_share == 1.0
-
-
-def test_tight_box_edges_are_exclusive_on_the_right() -> None:
-    mask = np.zeros((40, 60), bool)
-    mask[5:9, 20:31] = True
-    assert tight_box(mask) == (20, 5, 31, 9)
-    assert tight_box(np.zeros((4, 4), bool)) is None
-    mask[:] = True
-    assert tight_box(mask) == (0, 0, 60, 40)
 
 
 @pytest.mark.parametrize(

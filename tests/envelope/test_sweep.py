@@ -61,6 +61,15 @@ def test_round_trip() -> None:
     assert SweepPlan.from_dict(all_axes().to_dict()) == all_axes()
 
 
+def test_estimate_by_hand() -> None:
+    plan = SweepPlan({"yaw_deg": (0, 10)}, variants=5)  # 10 views, 40 pictures per victim
+    # renders 10 x (3 + 2) x 20 ms = 1 s; victims 40 x 50 ms + 40 x 100 ms = 6 s; two cores: 3.5 s,
+    # but the slower victim alone takes 4 s
+    assert plan.seconds([50, 100], render_ms=20, cores=2) == pytest.approx(4.0)
+    assert plan.seconds([50, 60], render_ms=20, cores=2) == pytest.approx((1 + 4.4) / 2)
+    assert plan.seconds([], render_ms=20, cores=1) == pytest.approx(1.0)
+
+
 def test_parse_axes() -> None:
     found = parse_axes(["azimuth", "radius=0.25:4:5"])
     assert found == {"azimuth_deg": AXES["azimuth_deg"].grid, "radius": (0.25, 0.5, 1, 2, 4)}

@@ -288,6 +288,12 @@ def _picture(view: View, placement: Placement, patch: Patch | None) -> NDArray[n
     return to_uint8(composite(placement, patch, view.camera, view.clean, view.median_depth)[0])
 
 
+def _tight_box(mask: NDArray[np.bool_]) -> XYXY:
+    """Pixel edges, xyxy, of the true pixels of an (H, W) mask that has some."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+
+
 def _shown(view: View, placement: Placement) -> FloatArray | None:
     """(H, W) share of each pixel's patch that nothing hides; None when nothing is hidden."""
     rays = cast_patch(placement, view.camera)

@@ -103,7 +103,7 @@ class PatchWeights:
     """
 
     printability: float = 0.1
-    variation: float = 0.3
+    variation: float = 0.15
     change: float = 0.01
 
 
@@ -121,7 +121,7 @@ class MakeSettings:
     size_px: int = 160
     steps: int = 80
     restarts: int = 3
-    rate: float = 0.1
+    rate: float = 0.2
     parameters: Parameters = "logits"
     seed: int = 0
     eot: EotSettings = field(default_factory=lambda: EotSettings.of("strong"))

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from patching.lift import above
 from patching.patch import Patch
 from patching.placement import Placement
 from patching.raycast import composite
@@ -34,7 +35,7 @@ class Anchor:
     clean: (H, W, 3) float32 sRGB, the same view without the patch.
     surface: what the patch lies on, normals of either sign.
     placement: where it came from; None for an outside pair.
-    fit: how well it fits; None when a placement brought it.
+    fit: how it was found, before any lift; None when a placement brought it.
     background: sRGB behind the Gaussians, as rendered.
     """
 
@@ -113,7 +114,9 @@ def anchor_from_files(
     assert drawn.median_depth is not None
     rng = np.random.default_rng(0)
     fit = fit_masked_surface(mask, drawn.alpha, drawn.median_depth, camera, rng, rule)
-    return Anchor(camera, image, mask, drawn.rgb, fit.surface, None, fit, background)
+    # the paper's own offset (its settings') stands in for the lift
+    surface = above(fit) if rule == "cluster" else fit.surface
+    return Anchor(camera, image, mask, drawn.rgb, surface, None, fit, background)
 
 
 def _read_picture(path: Path, what: str) -> FloatArray:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from patching.lift import above
 from patching.raycast import cast_patch, visible_rays
 from patching.surface_json import surface_from_dict, surface_to_dict
 from scene.camera import Camera
@@ -263,7 +264,7 @@ def place_at_pixel(
     """A placement where a click in the anchor view meets the scene.
 
     renderer: of the clean scene. pixel: (x, y) of the click. width: world units. The surface is
-    fitted to the depths of a patch-sized square about the click.
+    fitted to the depths of a patch-sized square about the click, then lifted a little (`lift`).
     """
     drawn = renderer.render(camera, outputs=frozenset({"rgb", "alpha", "median_depth"}))
     assert drawn.median_depth is not None
@@ -281,7 +282,7 @@ def place_at_pixel(
     offset = np.abs(camera.pixel_centers() - pixel)
     region = np.asarray((offset <= half_px).all(axis=-1))
     rng = np.random.default_rng(0)
-    surface = fit_masked_surface(region, drawn.alpha, drawn.median_depth, camera, rng).surface
+    surface = above(fit_masked_surface(region, drawn.alpha, drawn.median_depth, camera, rng))
     points, hit = surface.intersect(camera.center, camera.rays(np.asarray(pixel))[None])
     if not hit[0]:
         raise InputError("the surface under the click is seen edge-on; choose a more frontal view")

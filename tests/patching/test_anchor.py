@@ -105,8 +105,11 @@ def test_outside_pair_finds_the_wall(renderer, placed, stripes, tmp_path) -> Non
     np.testing.assert_allclose(anchor.image, np.clip(made.image, 0, 1), atol=0.5 / 255 + 1e-6)
     assert isinstance(anchor.surface, Plane) and anchor.fit is not None
     assert anchor.surface.normal @ [0, 0, -1] > 0.999
-    # its offset: the wall stands at z = 4
-    assert anchor.surface.distance(np.array([0.1, -0.05, 4.0])) == pytest.approx(0, abs=0.02)
+    # the wall stands at z = 4; the patch, 0.73 across, lies 4 % of that above it
+    wall = np.array([0.1, -0.05, 4.0])
+    assert anchor.fit.surface.distance(wall) == pytest.approx(0, abs=0.02)
+    lift = anchor.fit.surface.distance(wall) - anchor.surface.distance(wall)
+    assert lift == pytest.approx(0.04 * np.sqrt(0.54), rel=0.06)
 
 
 def test_outside_pair_of_another_resolution_scales_the_camera(renderer, placed, stripes, tmp_path) -> None:  # type: ignore[no-untyped-def]

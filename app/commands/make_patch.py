@@ -60,6 +60,9 @@ class MakePatch:
     """Views of the scene that the patch is made in; a third as many others choose the best state,
     two thirds as many judge it."""
     reach: Reach = field(default_factory=Reach)
+    controls: bool = False
+    """Also write gray.png, noise.png and shuffled.png (the patch's pixels in random order) into
+    the same folder."""
     seed: int = 0
     """Seed of views, starts and transformations; the same numbers make the same patch."""
     threads: int = 1
@@ -70,7 +73,7 @@ class MakePatch:
     def run(self) -> None:
         """Make the patch, write it, print how often the victim finds the target."""
         from app.commands.output import say, say_json
-        from patching.patch import save_patch
+        from patching.patch import load_patch, save_patch
 
         if self.out.suffix.lower() != ".png":
             raise InputError(f"--out: wanted a .png file, found {self.out.name}")
@@ -81,6 +84,10 @@ class MakePatch:
         figures = {"judged": judgement.to_dict(), "judged_views": [v.name for v in job.judging]}
         patch = replace(patch, provenance={**patch.provenance, **figures})
         save_patch(patch, self.out)
+        if self.controls:
+            saved = load_patch(self.out)
+            for kind, control in _controls(saved).items():
+                save_patch(control, self.out.with_name(f"{kind}.png"))
         if self.json:
             say_json({"patch": str(self.out), **judgement.to_dict()})
             return
@@ -187,11 +194,16 @@ class MakePatch:
 
     def _judged(self, job: _Job, patch: Patch) -> Judgement:
         from app.patch_making import judged
-        from patching.controls import patch_of_kind
 
-        controls = {kind: patch_of_kind(kind, patch) for kind in ("gray", "noise", "shuffled")}
-        patches = {"clean": None, **controls, "adversarial": patch}
+        patches = {"clean": None, **_controls(patch), "adversarial": patch}
         return judged(job.victim, job.label, job.placement, job.judging, patches)
+
+
+def _controls(patch: Patch) -> dict[str, Patch]:
+    """The patches that it is compared with, by kind."""
+    from patching.controls import patch_of_kind
+
+    return {kind: patch_of_kind(kind, patch) for kind in ("gray", "noise", "shuffled")}
 
 
 _VIEWS_STREAM = 7

@@ -145,7 +145,7 @@ def test_the_command(
     out = tmp_path / "made" / "patch.png"
     main(["make-patch", str(scene_file), "--placement", str(tmp_path / "placement.json"),
           "--out", str(out), "--views", "3", "--steps", "24", "--restarts", "1", "--size", "16",
-          "--level", "weak", "--reach.azimuth-deg", "15", "--json"])  # fmt: skip
+          "--level", "weak", "--reach.azimuth-deg", "15", "--controls", "--json"])  # fmt: skip
     said = json.loads(capsys.readouterr().out)
     assert said["clean"]["found"] == said["gray"]["found"] == said["gray"]["views"] == 2
     assert said["adversarial"]["lost_of_found_on_gray"] == [2, 2]
@@ -157,6 +157,14 @@ def test_the_command(
     assert about["settings"]["eot"]["views"] == 4 and len(about["views"]) == 3
     assert about["view_size"] == [96, 72] and about["scene_sha256"]
     assert not set(about["views"]) & set(about["judged_views"])
+    written = sorted(path.name for path in out.parent.glob("*.png"))
+    assert written == ["gray.png", "noise.png", "patch.png", "shuffled.png"]
+    mixed = load_patch(out.parent / "shuffled.png")
+    assert mixed.provenance["control"] == "shuffled"
+    assert mixed.provenance["of_sha256"] == patch.provenance["sha256"]
+    np.testing.assert_array_equal(
+        np.sort(mixed.rgb.reshape(-1, 3), axis=0), np.sort(patch.rgb.reshape(-1, 3), axis=0)
+    )
 
 
 @pytest.mark.parametrize("wrong, words", [

@@ -38,7 +38,9 @@ class ApseSettings:
         many strides behind it.
 
     per_mask: divide the sums of keep, aux color and aux opacity by |M|; else means (paper).
-    weight_*: of the loss terms. support_alpha, dilate_px: of the auxiliary support S_v.
+    weight_*: of the loss terms; aux_patch is not in the paper: in auxiliary views the anchor's own
+        pixels, carried there by the surface, are the target where they are visible.
+    support_alpha, dilate_px: of the auxiliary support S_v.
 
     rate_*: Adam's rates; centre in strides; final_rate: share of them at the end.
 
@@ -64,7 +66,7 @@ class ApseSettings:
     reuse_opacity: float = 0.1
     reuse_depth: float = 0.03
     fade_front: bool = True
-    fade_depth: float = 0.0
+    fade_depth: float = 2.0
 
     per_mask: bool = True
     weight_patch: float = 1.0
@@ -72,7 +74,7 @@ class ApseSettings:
     weight_aux_color: float = 1.0
     weight_aux_alpha: float = 0.1
     weight_attach: float = 0.01
-    weight_aux_patch: float = 0.0
+    weight_aux_patch: float = 0.5
     attach_cap: float = 4.0
     support_alpha: float = 0.02
     dilate_px: int = 2
@@ -109,7 +111,8 @@ class ApseSettings:
     def of(cls, variant: Variant, **changes: Any) -> ApseSettings:
         """The variant's constants, with `changes`."""
         paper: dict[str, Any] = {
-            "offset_px": 0.375, "layer_strides": 0.0, "fade_front": False, "per_mask": False,
+            "offset_px": 0.375, "layer_strides": 0.0, "fade_front": False, "fade_depth": 0.0,
+            "per_mask": False, "weight_aux_patch": 0.0,
         }  # fmt: skip
         base = cls(variant, **paper) if variant == "paper" else cls(variant)
         return replace(base, **changes)

@@ -29,7 +29,7 @@ def wall_gaussians(side: int = 40, depth: float = 4.0, half: float = 1.2) -> Gau
     return Gaussians(*(np.asarray(part, np.float32) for part in parts))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def wall() -> Gaussians:
     return wall_gaussians()
 

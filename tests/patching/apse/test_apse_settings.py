@@ -11,6 +11,7 @@ def test_variants_differ_in_the_named_corrections() -> None:
     assert ApseSettings() == ours
     assert (paper.offset_px, paper.layer_strides, paper.fade_front) == (0.375, 0.0, False)
     assert not paper.per_mask and ours.per_mask
+    assert (paper.fade_depth, paper.weight_aux_patch) == (0.0, 0.0)
     weights = (paper.weight_patch, paper.weight_keep, paper.weight_aux_color,
                paper.weight_aux_alpha, paper.weight_attach)  # fmt: skip
     assert weights == (1, 1, 1, 0.1, 0.01)

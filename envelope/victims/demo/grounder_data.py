@@ -126,7 +126,7 @@ def _visible(box: NDArray[np.float64], window: Window) -> float:
 
 
 def questions(
-    rng: np.random.Generator, signs: Sequence[Sign], window: Window
+    rng: np.random.Generator, signs: Sequence[Sign], window: Window, absent_share: float = 0.4
 ) -> list[tuple[int, Sign | None]]:
     """Which classes to ask of one crop, each with the sign to answer (None: it is not there).
 
@@ -143,12 +143,12 @@ def questions(
         chosen = STOP if STOP in present and rng.random() < 0.6 else int(rng.choice(present))
         own = [s for s in clear if s.class_index == chosen]
         asked.append((chosen, max(own, key=_area)))
-    if absent and (not present or rng.random() < 0.4):
+    if absent and (not present or rng.random() < absent_share):
         asked.append(
             (STOP if STOP in absent and rng.random() < 0.5 else int(rng.choice(absent)), None)
         )
     if window.whole and len(asked) > 1:  # whole pictures are dear: one question each
-        asked = [asked[0] if rng.random() < 0.65 else asked[1]]
+        asked = [asked[0] if rng.random() < 0.75 else asked[1]]
     return asked
 
 

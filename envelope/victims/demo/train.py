@@ -17,6 +17,7 @@ from typing import Any
 
 from envelope.victims.demo import measures
 from envelope.victims.demo.card import model_card
+from envelope.victims.demo.close_pictures import close_picture
 from envelope.victims.demo.dataset import Mixture, Pictures, PictureSet, cached_set
 from envelope.victims.demo.pictures import make_picture
 from envelope.victims.hashes import files_sha256
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int, float], None]
 NAMES = ("demo-detector", "demo-classifier", "demo-grounder")
-_TRAIN_SEED, _HELD_OUT_SEED, _STREET_SEED, _STREET_HELD_OUT = 1, 2, 11, 12
+_TRAIN_SEED, _HELD_OUT_SEED, _STREET_SEED, _STREET_HELD_OUT, _CLOSE_SEED = 1, 2, 11, 12, 21
 
 GATES: Mapping[str, tuple[str, float]] = {
     "demo-detector": ("detector.drawn.ap50.stop sign", 0.85),
@@ -40,19 +41,20 @@ GATES: Mapping[str, tuple[str, float]] = {
 class Budget:
     """How much of everything; see FULL and SMOKE.
 
-    drawn, street, held_out: numbers of pictures. steps: scales every recipe's steps.
+    drawn, street, close, held_out: numbers of pictures. steps: scales every recipe's steps.
     gates: whether weights that fail the gates are refused.
     """
 
     drawn: int = 6000
-    street: int = 800
+    street: int = 600
+    close: int = 200
     held_out: int = 400
     steps: float = 1.0
     gates: bool = True
 
 
 FULL = Budget()
-SMOKE = Budget(drawn=8, street=0, held_out=8, steps=0.002, gates=False)
+SMOKE = Budget(drawn=8, street=0, close=8, held_out=8, steps=0.002, gates=False)
 
 
 def train_demo(
@@ -74,7 +76,7 @@ def train_demo(
     figures["detector"] = _detector(work, staged, budget, drawn, mixture, held_out, street,
                                     photos, progress)  # fmt: skip
     figures["classifier"] = _classifier(work, staged, budget, mixture, held_out, progress)
-    figures["grounder"] = _grounder(work, staged, budget, mixture, held_out, progress)
+    figures["grounder"] = _grounder(work, staged, budget, drawn, mixture, held_out, progress)
     failed = failed_gates(figures)
     figures["failed_gates"] = failed
     if failed and budget.gates:
@@ -95,8 +97,9 @@ def _pictures(
 
     drawn = cached_set(folder, "drawn", make_picture, _TRAIN_SEED, budget.drawn, report)
     held_out = cached_set(folder, "drawn", make_picture, _HELD_OUT_SEED, budget.held_out, report)
+    close = cached_set(folder, "close", close_picture, _CLOSE_SEED, budget.close, report)
     if budget.street == 0:
-        return drawn, held_out, drawn, None
+        return drawn, held_out, Mixture((drawn, close), (0.8, 0.2)), None
     if importlib.util.find_spec("embreex") is None:
         raise InputError(
             "training on street photos needs ray tracing: pip install 'advscene-inspector[worlds]'"
@@ -105,7 +108,8 @@ def _pictures(
 
     street = cached_set(folder, "street", street_picture, _STREET_SEED, budget.street, report)
     unseen = cached_set(folder, "street", street_picture, _STREET_HELD_OUT, 200, report)
-    return drawn, held_out, Mixture((drawn, street), (0.65, 0.35)), unseen
+    mixture = Mixture((drawn, street, close), (0.5, 0.3, 0.2))
+    return drawn, held_out, mixture, unseen
 
 
 def _detector(
@@ -163,25 +167,29 @@ def _grounder(
     work: Path,
     staged: Path,
     budget: Budget,
-    pictures: Pictures,
+    drawn: PictureSet,
+    mixture: Pictures,
     held_out: PictureSet,
     progress: Progress | None,
 ) -> dict[str, Any]:
     from envelope.victims.demo.grounder_model import save_grounder
-    from envelope.victims.demo.train_grounder import GrounderRecipe, train_grounder
+    from envelope.victims.demo.train_grounder import STAGES, train_grounder
     from envelope.victims.paligemma import load_paligemma
 
-    recipe = GrounderRecipe()
-    if budget.steps < 1:
-        recipe = replace(
-            recipe,
-            steps=max(3, round(recipe.steps * budget.steps)),
-            vision_steps=max(1, round(recipe.vision_steps * budget.steps)),
-            batch=4,
-        )
-    model = train_grounder(pictures, recipe, work / "grounder", progress)
+    trainer = None
+    for stage, recipe in enumerate(STAGES):
+        if budget.steps < 1:
+            recipe = replace(
+                recipe,
+                steps=max(3, round(recipe.steps * budget.steps)),
+                vision_steps=round(recipe.vision_steps * budget.steps),
+                batch=4,
+            )
+        pictures = drawn if stage == 0 else mixture
+        trainer = train_grounder(pictures, recipe, work / f"grounder-{stage}", progress, trainer)
+    assert trainer is not None
     folder = staged / "demo-grounder"
-    save_grounder(model, folder)
+    save_grounder(trainer.model, folder)
     return dict(measures.grounder_figures(load_paligemma(folder, "demo-grounder"), held_out))
 
 

@@ -56,8 +56,9 @@ class DetectorRecipe:
 STAGES = (
     DetectorRecipe(phases=((700, (128, 160, 192)), (275, (224, 256)))),
     DetectorRecipe(phases=((260, (160, 192, 224)), (140, (256, 320))), rate=1.5e-3, seed=1),
+    DetectorRecipe(phases=((110, (160, 192, 224)), (150, (320, 256))), rate=1.2e-3, seed=2),
 )
-"""On drawn pictures first, then on drawn and street pictures together."""
+"""On drawn pictures first, then on drawn, street and close-up pictures together."""
 
 
 def train_detector(

@@ -48,12 +48,18 @@ class GrounderRecipe:
 
     whole_from: share of the steps after which half of them see whole pictures; whole_only_from:
     after which all do. batch: crops a step, half of them where whole pictures are seen.
+    spreads: (until this share of the steps, width of the soft labels in locations in use).
+    absent: how often a class that is not there is asked for beside one that is.
+    hold: share of the steps at the full rate.
     """
 
     vision_steps: int = 800
     steps: int = 2200
     whole_from: float = 0.75
     whole_only_from: float = 0.9
+    spreads: tuple[tuple[float, float], ...] = ((0.5, 2.5), (0.65, 1.25), (0.85, 0.6), (1.0, 0.35))
+    absent: float = 0.4
+    hold: float = 0.5
     batch: int = 32
     rate: float = 1e-3
     seed: int = 0
@@ -69,10 +75,23 @@ class GrounderRecipe:
     def spread_at(self, step: int) -> float:
         """Standard deviation of the soft labels, in locations in use."""
         progress = step / self.steps
-        for until, spread in ((0.5, 2.5), (0.65, 1.25), (0.85, 0.6)):
-            if progress < until:
-                return spread
-        return 0.35
+        return next(spread for until, spread in self.spreads if progress < until)
+
+
+STAGES = (
+    GrounderRecipe(),
+    GrounderRecipe(
+        vision_steps=0,
+        steps=1100,
+        whole_from=0.45,
+        whole_only_from=0.75,
+        spreads=((0.3, 1.25), (0.6, 0.6), (1.0, 0.35)),
+        absent=0.25,
+        hold=0.4,
+        seed=1,
+    ),
+)
+"""On drawn pictures first, then on drawn, street and close-up pictures together."""
 
 
 class GrounderTrainer(nn.Module):
@@ -146,11 +165,12 @@ def train_grounder(
     recipe: GrounderRecipe,
     folder: Path,
     progress: Progress | None = None,
-    model: Any = None,
-) -> Any:
-    """The averaged PaliGemma model; goes on from a checkpoint in `folder`."""
+    start: GrounderTrainer | None = None,
+) -> GrounderTrainer:
+    """The averaged trainer; goes on from a checkpoint in `folder`, or from `start`'s weights."""
     torch.manual_seed(recipe.seed)
-    trainer = GrounderTrainer(model if model is not None else build_model())
+    trainer = start if start is not None else GrounderTrainer(build_model())
+    trainer.requires_grad_(True)
 
     def loss_at(step: int, rng: np.random.Generator) -> torch.Tensor:
         window = recipe.window_at(step, rng)
@@ -163,18 +183,24 @@ def train_grounder(
         asked = [
             (number, class_index, sign)
             for number, found in enumerate(signs)
-            for class_index, sign in questions(rng, found, window)
+            for class_index, sign in questions(rng, found, window, recipe.absent)
         ]
         texts = packed(asked, window)
         return 0.5 * loss + trainer.text_loss(features, texts, recipe.spread_at(step))
 
     settings = LoopSettings(
-        "grounder", recipe.steps, warmup=200, hold=0.5, average=0.99, clip=1.0, seed=recipe.seed
+        "grounder",
+        recipe.steps,
+        warmup=min(200, recipe.steps // 10 + 1),
+        hold=recipe.hold,
+        average=0.99,
+        clip=1.0,
+        seed=recipe.seed,
     )
     averaged = run_loop(trainer, _optimizers(trainer, recipe), settings, loss_at, folder, progress)
     assert isinstance(averaged, GrounderTrainer)
     averaged.model.tie_weights()
-    return averaged.model
+    return averaged
 
 
 def _optimizers(trainer: GrounderTrainer, recipe: GrounderRecipe) -> list[torch.optim.Optimizer]:

@@ -129,11 +129,7 @@ class MakePatch:
             raise InputError("the scene names no target class; give --label")
         victim = load_victim(self.victim, label, threads=self.threads)
         victim_loss(victim, self.victim, label)
-        reach = self.reach
-        cone = Cone(
-            reach.azimuth_deg, reach.elevation_deg, reach.radius_low, reach.radius_high,
-            reach.roll_deg,
-        )  # fmt: skip
+        cone = Cone(**asdict(self.reach))
         renderer = make_renderer(scene.gaussians, threads=self.threads)
         target = None
         if scene.target is not None:

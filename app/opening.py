@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 DEMO_RUN = ASSETS / "demo-run"
+DEMO_PLACEMENT = ASSETS / "demo" / "placement.json"
 DEMO_SCENE = ASSETS / "demo" / "street.compressed.ply"
 RUNS = Path("runs")
 """Where new runs are made: under the folder that the viewer was started in."""
@@ -23,11 +24,16 @@ RUNS = Path("runs")
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """What was opened. path: the splat file. run: None for a bare scene."""
+    """What was opened.
+
+    path: the splat file. run: None for a bare scene. placement: a file that says where a patch lies
+    to begin with, of a bare scene.
+    """
 
     scene: Scene
     path: Path
     run: Run | None = None
+    placement: Path | None = None
 
 
 def open_scene_or_run(path: Path | str | None, runs: Path = RUNS) -> Opened:
@@ -80,7 +86,7 @@ def _open_demo(runs: Path) -> Opened:
             "or name a splat file"
         )
     if not (DEMO_RUN / "run.toml").is_file():
-        return Opened(load_scene(DEMO_SCENE), DEMO_SCENE)
+        return Opened(load_scene(DEMO_SCENE), DEMO_SCENE, placement=DEMO_PLACEMENT)
     run = _own_demo_run(runs)
     return Opened(run.scene, run.scene_path, run)
 

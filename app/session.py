@@ -241,6 +241,8 @@ class Session:
         run = opened.run
         if run is None:
             self.victims.choose_ready(DEFAULT_VICTIMS)
+            if opened.placement is not None and opened.placement.is_file():
+                self.patchwork.load_placement(opened.placement.read_bytes())
             return
         self._target = run.target
         patch = run.patch

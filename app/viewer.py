@@ -20,10 +20,12 @@ from app.hotkeys import add_commands
 from app.jobs import Command, ErrorSink, JobDesk, Worker
 from app.layout import Layout, build_layout
 from app.origin import guarded_server
+from app.panels.scene import LEAST_BUDGET, MOST_BUDGET
 from app.session import Session
 from app.viewport import Viewport, fitting_fov, fly, view_of
 from envelope.condition import AXES, Condition
 from scene.camera import Camera
+from scene.errors import InputError
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,11 @@ def serve(
     display_budget: most Gaussians sent to a browser.
     block: stay until interrupted; else return the running viewer (close it with `stop`).
     """
+    if not LEAST_BUDGET <= display_budget <= MOST_BUDGET:
+        raise InputError(
+            f"display budget: wanted {LEAST_BUDGET} to {MOST_BUDGET} Gaussians, found "
+            f"{display_budget}"
+        )
     server = guarded_server(host, port, allow_origins, label="AdvScene Inspector")
     viewer = Viewer(server, session, display_budget)
     if server.get_port() != port:
@@ -179,6 +186,7 @@ class Viewer:
         """
         self.viewport.kind = best_kind(self.session.kinds())
         self.viewport.refresh_all()
+        self._show_frame()
         self._set_first_camera()
         if not keep_view:
             for client in self.server.get_clients().values():
@@ -230,7 +238,8 @@ class Viewer:
         kind = self.viewport.kind
         self._frame = scores.pictures.get(kind, next(iter(scores.pictures.values())))
         self.viewport.refresh_view(self._frame)
-        self._show_frame()
+        if self._victims_eye:
+            self._show_frame()
 
     def _show_frame(self) -> None:
         for client in self.server.get_clients().values():

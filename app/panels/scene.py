@@ -19,6 +19,7 @@ UP_AXES = {
 }  # fmt: skip
 AS_FOUND = "as found"
 NO_RECENT = "(none yet)"
+LEAST_BUDGET, MOST_BUDGET = 100, 5_000_000
 
 
 class ScenePanel:
@@ -89,7 +90,8 @@ class ScenePanel:
         self._kinds = gui.add_dropdown("Shown", self._session.kinds())
         self._kinds.on_update(by_people(lambda event: viewer.show_kind(event.target.value)))
         budget = gui.add_number(
-            "Draw at most", int(viewer.viewport.display_budget), min=1000, max=2_000_000, step=1000,
+            "Draw at most", int(viewer.viewport.display_budget),
+            min=LEAST_BUDGET, max=MOST_BUDGET, step=1000,
             hint="Gaussians sent to a browser: the target, then the largest opacity x area as the "
             "anchor sees it; scoring uses all",
         )  # fmt: skip

@@ -170,9 +170,8 @@ def test_a_dome_marker_that_is_clicked_sets_every_slider(page, viewer):
     page.mouse.click(x, y)
     wanted = viewer.viewport.dome.conditions[index]
     _until(lambda: viewer.session.condition == wanted)
-    _until(lambda: abs(float(_field(page, "azimuth °")) - wanted.azimuth_deg) < 0.01)
-    assert float(_field(page, "radius ×")) == pytest.approx(wanted.radius, abs=0.006)
-    assert float(_field(page, "yaw °")) == 0.0
+    shown = {"azimuth °": wanted.azimuth_deg, "radius ×": wanted.radius, "yaw °": 0.0}
+    _until(lambda: all(abs(float(_field(page, k)) - v) < 0.006 for k, v in shown.items()))
     # and the browser flew there
     center = viewer.session.camera(wanted).center
     _until(lambda: np.allclose(client.camera.position, center, atol=1e-3))
@@ -208,7 +207,7 @@ def test_the_victims_eye_fills_the_canvas_with_the_scored_frame(page, viewer):
     clip = {"x": 345, "y": 160, "width": 400, "height": 500}
     viewer.set_victims_eye(True)
     # the frame is letterboxed: dark bars above and below, the red sign in the middle
-    bar, middle = (slice(0, 40), slice(100, 300)), (slice(200, 300), slice(100, 300))
+    bar, middle = (slice(0, 15), slice(100, 300)), (slice(100, 300), slice(100, 300))
 
     def framed() -> bool:
         picture = _pixels(page, clip).astype(int)

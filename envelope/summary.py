@@ -218,11 +218,10 @@ def _victim_lines(name: str, victim: Mapping[str, Any]) -> list[str]:
         rows += [
             (f"{m} {kind}", found[k]) for m, k in (("gain", "gain"), ("cASR", "casr")) if k in found
         ]
+        if kind == "adversarial":
+            rows += [(f"  {mode}", rate) for mode, rate in found["modes"].items()]
     if "near_anchor" in victim:
         near = victim["near_anchor"]
-        rows += [
-            (f"  {mode}", rate) for mode, rate in victim["kinds"]["adversarial"]["modes"].items()
-        ]
         rows.append((f"cASR around the anchor ({near['cells']} cells)", near["casr"]))
         for end, group in victim["ends"].items():
             words = end.replace("_", " ")

@@ -239,6 +239,44 @@ def test_thresholds_read_stored_rows_again_without_scoring(embedded_run, red_fin
         session.close()
 
 
+def test_an_open_run_is_exported_and_described(embedded_run):
+    from app.export import FORMS, describe_run, export
+
+    folder, _ = embedded_run
+    assert "small street" in describe_run(folder) and "squares" in describe_run(folder)
+    assert "wanted a run folder" in describe_run(folder.parent)
+    session = Session.open(folder, folder.parent)
+    try:
+        if session.scoring.plan is None:
+            pytest.skip("the sweep of the test before has not run")
+        name, content = export(session.scoring.run, "CSV rows")
+        assert name.endswith("scores.csv") and content.count(b"\n") > 12
+        name, content = export(session.scoring.run, "HTML report")
+        assert name.endswith(".html") and b"<html" in content[:2000].lower()
+        with pytest.raises(InputError, match="wanted one of"):
+            export(session.scoring.run, "a song")
+    finally:
+        session.close()
+    assert set(FORMS) == {"HTML report", "CSV rows"}
+
+
+def test_a_placement_goes_through_its_file(session):
+    work = session.patchwork
+    with pytest.raises(InputError, match="no placement to save"):
+        work.placement_file()
+    work.place_at(SIGN, 0.5, 10.0)
+    content, placed = work.placement_file(), work.placement
+    session.undo()
+    assert work.placement is None
+    session.load_placement(content)
+    assert work.placement.to_dict() == placed.to_dict()
+    assert session.anchor_camera.camera_from_world == pytest.approx(placed.camera.camera_from_world)
+    for bad in (b"{", b"[]", b'{"format": "advscene-placement", "version": 1}'):
+        with pytest.raises(InputError):
+            session.load_placement(bad)
+    assert work.placement is not None
+
+
 def test_a_bad_path_leaves_the_session_as_it_was(session, tmp_path):
     bad = tmp_path / "bad.ply"
     bad.write_bytes(b"not a ply")

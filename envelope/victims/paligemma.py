@@ -158,7 +158,9 @@ def load_paligemma(folder: Path, name: str, threads: int = 1) -> PaliGemmaVictim
         )
     from safetensors import SafetensorError
     from transformers import AutoProcessor, PaliGemmaForConditionalGeneration
+    from transformers.utils import logging as transformers_logging
 
+    transformers_logging.disable_progress_bar()
     try:
         model = PaliGemmaForConditionalGeneration.from_pretrained(
             folder, local_files_only=True, dtype=torch.float32

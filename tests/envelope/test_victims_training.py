@@ -205,14 +205,17 @@ def test_schedule() -> None:
 
 def test_gates() -> None:
     good = {
-        "detector": {"drawn": {"ap50": {"stop sign": 0.95}}, "stop_signs": {"gray": 0.9}},
-        "classifier": {"accuracy": 0.97},
-        "grounder": {"stop_30px": 0.9},
+        "detector": {
+            "drawn": {"ap50": {"stop sign": 0.95}},
+            "stop_signs": {"clean": 0.97, "gray": 0.9},
+        },
+        "classifier": {"drawn": {"accuracy": 0.97}},
+        "grounder": {"drawn": {"stop_30px": 0.9}, "street": {"stop_30px": 0.9}},
     }
     assert failed_gates(good) == []
-    assert len(failed_gates({})) == 4
-    good["classifier"]["accuracy"] = 0.2
-    assert failed_gates(good) == ["demo-classifier: classifier.accuracy is 0.2, wanted 0.93"]
+    assert len(failed_gates({})) == 6
+    good["classifier"]["drawn"]["accuracy"] = 0.2
+    assert failed_gates(good) == ["classifier.drawn.accuracy is 0.2, wanted 0.8"]
 
 
 def test_smoke_run_writes_three_victims_that_load(tmp_path: Path, monkeypatch) -> None:

@@ -77,14 +77,16 @@ def _lines(figures: Mapping[str, Any]) -> list[str]:
             "- detector, close-up photos of real stop signs (not shipped): found "
             f"{row['found']} of {row['photos']}"
         )
-    lines.append(
-        f"- classifier, {classifier['crops']} held-out crops: accuracy "
-        f"{classifier['accuracy']:.3f}, stop signs named {classifier['stop_recall']:.3f}"
-    )
-    lines.append(
-        "- grounder, plain greedy decoding, IoU >= 0.5 for signs of at least 30 px in its input: "
-        f"stop signs {grounder['stop_30px']:.3f} (n = {grounder['stops']}), all classes "
-        f"{grounder['all_30px']:.3f}; absent stop sign answered with nothing "
-        f"{grounder['absent_empty']:.3f}"
-    )
+    for name, row in classifier.items():
+        lines.append(
+            f"- classifier, {row['crops']} held-out crops ({name}): accuracy "
+            f"{row['accuracy']:.3f}, stop signs named {row['stop_recall']:.3f}"
+        )
+    for name, row in grounder.items():
+        lines.append(
+            f"- grounder, plain greedy decoding, held-out pictures ({name}), IoU >= 0.5 for signs "
+            f"of at least 30 px in its input: stop signs {row['stop_30px']:.3f} "
+            f"(n = {row['stops']}), all classes {row['all_30px']:.3f}; an absent stop sign is "
+            f"answered with nothing {row['absent_empty']:.3f}"
+        )
     return lines

@@ -29,12 +29,16 @@ Progress = Callable[[str, int, int, float], None]
 NAMES = ("demo-detector", "demo-classifier", "demo-grounder")
 _TRAIN_SEED, _HELD_OUT_SEED, _STREET_SEED, _STREET_HELD_OUT, _CLOSE_SEED = 1, 2, 11, 12, 21
 
-GATES: Mapping[str, tuple[str, float]] = {
-    "demo-detector": ("detector.drawn.ap50.stop sign", 0.85),
-    "demo-detector, gray patch": ("detector.stop_signs.gray", 0.85),
-    "demo-classifier": ("classifier.accuracy", 0.93),
-    "demo-grounder": ("grounder.stop_30px", 0.75),
+GATES: Mapping[str, float] = {
+    "detector.drawn.ap50.stop sign": 0.8,
+    "detector.stop_signs.clean": 0.9,
+    "detector.stop_signs.gray": 0.85,
+    "classifier.drawn.accuracy": 0.8,
+    "grounder.drawn.stop_30px": 0.65,
+    "grounder.street.stop_30px": 0.85,
 }
+"""Least figures for weights that may be shipped. The held-out pictures are hard on purpose: almost
+half of the signs carry stickers over up to 45 % of the face."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,10 @@ def train_demo(
     staged = work / "staged"
     figures["detector"] = _detector(work, staged, budget, drawn, mixture, held_out, street,
                                     photos, progress)  # fmt: skip
-    figures["classifier"] = _classifier(work, staged, budget, mixture, held_out, progress)
-    figures["grounder"] = _grounder(work, staged, budget, drawn, mixture, held_out, progress)
+    figures["classifier"] = _classifier(work, staged, budget, mixture, held_out, street, progress)
+    figures["grounder"] = _grounder(
+        work, staged, budget, drawn, mixture, held_out, street, progress
+    )
     failed = failed_gates(figures)
     figures["failed_gates"] = failed
     if failed and budget.gates:
@@ -151,16 +157,23 @@ def _classifier(
     budget: Budget,
     pictures: Pictures,
     held_out: PictureSet,
+    street: PictureSet | None,
     progress: Progress | None,
 ) -> dict[str, Any]:
     from envelope.victims.demo import train_classifier as tc
 
-    recipe = tc.ClassifierRecipe()
-    recipe = replace(recipe, phases=_fewer(recipe.phases, budget.steps))
-    model = tc.train_classifier(pictures, recipe, work / "classifier", progress)
-    tc.save_classifier(model, recipe.width, staged / "demo-classifier")
+    model = None
+    for stage, recipe in enumerate(tc.STAGES):
+        recipe = replace(recipe, phases=_fewer(recipe.phases, budget.steps))
+        model = tc.train_classifier(pictures, recipe, work / f"classifier-{stage}", progress, model)
+    assert model is not None
+    tc.save_classifier(model, tc.STAGES[0].width, staged / "demo-classifier")
     crops = min(800, 2 * budget.held_out)
-    return dict(measures.classifier_figures(tc.as_victim(model), held_out, crops))
+    victim = tc.as_victim(model)
+    figures = {"drawn": measures.classifier_figures(victim, held_out, crops)}
+    if street is not None:
+        figures["street"] = measures.classifier_figures(victim, street, crops)
+    return figures
 
 
 def _grounder(
@@ -170,6 +183,7 @@ def _grounder(
     drawn: PictureSet,
     mixture: Pictures,
     held_out: PictureSet,
+    street: PictureSet | None,
     progress: Progress | None,
 ) -> dict[str, Any]:
     from envelope.victims.demo.grounder_model import save_grounder
@@ -190,7 +204,11 @@ def _grounder(
     assert trainer is not None
     folder = staged / "demo-grounder"
     save_grounder(trainer.model, folder)
-    return dict(measures.grounder_figures(load_paligemma(folder, "demo-grounder"), held_out))
+    victim = load_paligemma(folder, "demo-grounder")
+    figures = {"drawn": measures.grounder_figures(victim, held_out)}
+    if street is not None:
+        figures["street"] = measures.grounder_figures(victim, street)
+    return figures
 
 
 def _fewer(phases: tuple[tuple[int, Any], ...], share: float) -> tuple[tuple[int, Any], ...]:
@@ -198,14 +216,14 @@ def _fewer(phases: tuple[tuple[int, Any], ...], share: float) -> tuple[tuple[int
 
 
 def failed_gates(figures: Mapping[str, Any]) -> list[str]:
-    """The gates that figures do not pass, each as 'victim: figure found, wanted'."""
+    """The gates that figures do not pass, each as 'figure is x, wanted y'."""
     failed = []
-    for name, (path, wanted) in GATES.items():
+    for path, wanted in GATES.items():
         value: Any = figures
         for key in path.split("."):
             value = value.get(key) if isinstance(value, Mapping) else None
         if value is None or value < wanted:
-            failed.append(f"{name}: {path} is {value}, wanted {wanted}")
+            failed.append(f"{path} is {value}, wanted {wanted}")
     return failed
 
 

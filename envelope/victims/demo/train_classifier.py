@@ -46,12 +46,23 @@ class ClassifierRecipe:
         return INPUT_SIDE
 
 
+STAGES = (
+    ClassifierRecipe(),
+    ClassifierRecipe(phases=((220, 128), (80, 192)), rate=1.5e-3, seed=1),
+)
+
+
 def train_classifier(
-    pictures: Pictures, recipe: ClassifierRecipe, folder: Path, progress: Progress | None = None
+    pictures: Pictures,
+    recipe: ClassifierRecipe,
+    folder: Path,
+    progress: Progress | None = None,
+    start: NarrowResNet | None = None,
 ) -> NarrowResNet:
-    """The averaged network; goes on from a checkpoint in `folder`."""
+    """The averaged network; goes on from a checkpoint in `folder`, or from `start`'s weights."""
     torch.manual_seed(recipe.seed)
-    model = NarrowResNet(recipe.width, len(LABELS))
+    model = start if start is not None else NarrowResNet(recipe.width, len(LABELS))
+    model.requires_grad_(True)
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(decayed_groups([model], 0.05), lr=recipe.rate)
 

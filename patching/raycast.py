@@ -210,12 +210,13 @@ def _sub_pixels(span: slice, supersample: int) -> DoubleArray:
 def _window(laid: Laid, camera: Camera) -> tuple[slice, slice] | None:
     """Pixel rows and columns that the patch's outline spans.
 
-    The whole picture where part of the patch is beside or behind the camera.
+    The whole picture where part of the patch is beside or behind the camera, or its outline is
+    not wholly known.
     """
     pixels, z = camera.project(laid.outline(OUTLINE_STEPS))
     if (z <= 0).all():
         return None
-    if (z <= 1e-3 * laid.width).any():
+    if (z <= 1e-3 * laid.width).any() or not np.isfinite(pixels).all():
         return slice(0, camera.height), slice(0, camera.width)
     low = np.floor(pixels.min(axis=0)).astype(int) - 2
     high = np.ceil(pixels.max(axis=0)).astype(int) + 2

@@ -16,6 +16,10 @@ DoubleArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
+MIN_KEPT = 0.1
+"""Share of the reusable Gaussians that must stay behind the patch, or no depth is cut."""
+
+
 @dataclass(frozen=True, eq=False)
 class OldSelection:
     """Rows of the clean scene, disjoint and ascending.
@@ -40,18 +44,22 @@ def select_old(
 
     Their centre projects inside `mask` and lies within `reuse_depth` of the clean median depth
     there. inspector: those in front of the surface are faded whatever their opacity (half of them
-    are faint, and they smear the patch off the anchor); the rest is as in the paper. Never all:
-    without those behind, the scene's depth goes wrong under the patch.
+    are faint, and they smear the patch off the anchor), and those close behind it, which come
+    first when the camera moves; the rest is as in the paper. Never all: without those behind, the
+    scene's depth goes wrong under the patch. Nothing is faded where nothing new replaces it.
     """
     none = np.zeros(0, dtype=np.int64)
     if not settings.use_old:
         return OldSelection(none, none)
     near = np.flatnonzero(_under_mask(gaussians, camera, mask, median_depth, settings.reuse_depth))
     opaque = gaussians.opacities[near] >= settings.reuse_opacity
-    if not settings.fade_front:
+    if not (settings.fade_front and settings.use_new):
         return OldSelection(near[opaque], none)
-    margin = settings.fade_depth * stride
-    front = in_front(gaussians.means[near].astype(np.float64), surface, camera, margin)
+    points = gaussians.means[near].astype(np.float64)
+    front = in_front(points, surface, camera, settings.fade_depth * stride)
+    if (opaque & ~front).sum() < MIN_KEPT * opaque.sum():
+        # a thin layer: as deep a cut would leave nothing behind the patch
+        front = in_front(points, surface, camera)
     return OldSelection(near[opaque & ~front], near[front])
 
 

@@ -26,7 +26,8 @@ class ApseSettings:
 
     stride_px: anchor pixels per spawned Gaussian and axis.
     start_opacity: of spawned Gaussians.
-    sigma_strides: their in-plane standard deviation; thinness: out of plane, as a share of that.
+    sigma_strides: their in-plane standard deviation; thinness: out of plane, as a share of that;
+        edge_sigma: factor in plane within a stride of the mask's edge, which must be sharp.
     offset_px: spawn surface's offset towards the camera, anchor pixels (paper 0.375).
     layer_strides: spread of the spawn surfaces about that offset, each way.
     scale_min, scale_max: clamp of each scale as a factor of its start.
@@ -56,6 +57,7 @@ class ApseSettings:
     start_opacity: float = 0.8
     sigma_strides: float = 0.6
     thinness: float = 0.1
+    edge_sigma: float = 0.7
     offset_px: float = 0.0
     layer_strides: float = 0.5
     scale_min: float = 0.85
@@ -112,7 +114,7 @@ class ApseSettings:
         """The variant's constants, with `changes`."""
         paper: dict[str, Any] = {
             "offset_px": 0.375, "layer_strides": 0.0, "fade_front": False, "fade_depth": 0.0,
-            "per_mask": False, "weight_aux_patch": 0.0,
+            "per_mask": False, "weight_aux_patch": 0.0, "edge_sigma": 1.0,
         }  # fmt: skip
         base = cls(variant, **paper) if variant == "paper" else cls(variant)
         return replace(base, **changes)

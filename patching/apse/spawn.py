@@ -61,10 +61,12 @@ def spawn_new(anchor: Anchor, patch_depth: float, settings: ApseSettings) -> Spa
     pixels, cells = _grid(anchor.mask, settings.stride_px)
     layer = (2 * LAYERS[cells[:, 1] % 4, cells[:, 0] % 4] - 1) * settings.layer_strides * stride
     offset = settings.offset_px * pixel_size + layer
-    centers, hit = _meet(surface, camera, pixels, offset)
-    centers, pixels, offset = centers[hit], pixels[hit], offset[hit]
-    frames, spread = _frames(surface, camera, pixels, centers, offset)
+    centers, steps, hit = _centers_and_steps(surface, camera, pixels, offset)
+    centers, steps, pixels = centers[hit], steps[hit], pixels[hit]
+    frames, spread = _frames(surface, camera, centers, steps)
     sigma = settings.sigma_strides * settings.stride_px
+    edge = _edge_distance(anchor.mask, pixels) <= settings.stride_px
+    spread = spread * np.where(edge, settings.edge_sigma, 1.0)[:, None]
     thin = np.full((len(centers), 1), settings.thinness * sigma * pixel_size)
     return Spawn(
         centers, frames, np.concatenate([sigma * spread, thin], axis=1),
@@ -83,20 +85,31 @@ def _grid(mask: NDArray[np.bool_], stride: float) -> tuple[DoubleArray, NDArray[
     return grid[inside], cells[inside]
 
 
-def _frames(
-    surface: Surface,
-    camera: Camera,
-    pixels: DoubleArray,
-    centers: DoubleArray,
-    offset: DoubleArray,
-) -> tuple[DoubleArray, DoubleArray]:
-    """Frames (n, 3, 3) and world size per anchor pixel (n, 2) along their first two columns."""
+def _centers_and_steps(
+    surface: Surface, camera: Camera, pixels: DoubleArray, offset: DoubleArray
+) -> tuple[DoubleArray, DoubleArray, NDArray[np.bool_]]:
+    """Where pixels' rays meet the surface, and how far that moves per anchor pixel.
+
+    offset: (n,) of the surface towards the camera, world units. Returns centres (n, 3), steps
+    (n, 3, 2) along x and y, and which rays and their neighbours all meet it.
+    """
+    centers, hit = surface.intersect(camera.center, camera.rays(pixels), offset)
     steps = []
     for axis in ([0.5, 0.0], [0.0, 0.5]):
-        ahead, _ = _meet(surface, camera, pixels + axis, offset)
-        behind, _ = _meet(surface, camera, pixels - np.asarray(axis), offset)
+        ahead, hit_ahead = surface.intersect(camera.center, camera.rays(pixels + axis), offset)
+        behind, hit_behind = surface.intersect(
+            camera.center, camera.rays(pixels - np.asarray(axis)), offset
+        )
         steps.append(ahead - behind)
-    left, singular, _ = np.linalg.svd(np.stack(steps, axis=-1), full_matrices=False)
+        hit = hit & hit_ahead & hit_behind
+    return centers, np.stack(steps, axis=-1), hit
+
+
+def _frames(
+    surface: Surface, camera: Camera, centers: DoubleArray, steps: DoubleArray
+) -> tuple[DoubleArray, DoubleArray]:
+    """Frames (n, 3, 3) and world size per anchor pixel (n, 2) along their first two columns."""
+    left, singular, _ = np.linalg.svd(steps, full_matrices=False)
     normals = surface.normal_at(centers)
     facing = np.sign(np.einsum("ni,ni->n", normals, camera.center - centers))
     normals = normals * np.where(facing == 0, 1.0, facing)[:, None]
@@ -105,12 +118,13 @@ def _frames(
     return np.stack([t1, np.cross(normals, t1), normals], axis=-1), singular
 
 
-def _meet(
-    surface: Surface, camera: Camera, pixels: DoubleArray, offset: DoubleArray
-) -> tuple[DoubleArray, NDArray[np.bool_]]:
-    """Where pixels' rays meet the surface, offset towards the camera by (n,) world units."""
-    points, hit = surface.intersect(camera.center, camera.rays(pixels), offset)
-    return points, hit
+def _edge_distance(mask: NDArray[np.bool_], pixels: DoubleArray) -> DoubleArray:
+    """(n,) distance in pixels from each position's pixel to the nearest one outside the mask."""
+    from scipy.ndimage import distance_transform_edt
+
+    distance = distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
+    columns, rows = pixels.astype(int).T
+    return np.asarray(distance[rows, columns])
 
 
 def _bilinear(image: FloatArray, pixels: DoubleArray) -> FloatArray:

@@ -62,6 +62,13 @@ def test_fine_print_is_averaged_not_aliased(renderer, placed) -> None:  # type: 
     np.testing.assert_allclose(anchor.image[50:63, 76:98], 0.5, atol=0.02)
 
 
+def test_anchor_of_twice_the_resolution(renderer, placed, stripes) -> None:  # type: ignore[no-untyped-def]
+    anchor = anchor_from_placement(renderer, placed, stripes, scale=2.0)
+    assert anchor.image.shape == (240, 320, 3)
+    np.testing.assert_allclose(anchor.image[101, 155], [1, 0, 0], atol=1e-5)
+    assert anchor.mask.sum() == pytest.approx(4 * 27 * 18, rel=0.03)
+
+
 def test_patch_behind_or_too_small_is_refused(renderer, front_camera, stripes) -> None:  # type: ignore[no-untyped-def]
     small = place_by_numbers((0, 0, 4), (0, 0, -1), 0.05, 1.0, front_camera, UP)
     with pytest.raises(InputError, match="pixels of the patch"):

@@ -58,6 +58,17 @@ def test_fade_depth_reaches_behind_the_surface(front_camera: Camera) -> None:
     assert chosen.reused.tolist() == [1] and chosen.faded.tolist() == [0, 2, 3]
 
 
+def test_a_thin_layer_is_not_cut_away(front_camera: Camera) -> None:
+    # three strides deep would take all of them: then only those in front go
+    chosen = _select(front_camera, fade_depth=3.0)
+    assert chosen.reused.tolist() == [0, 1] and chosen.faded.tolist() == [2, 3]
+
+
+def test_nothing_fades_where_nothing_new_comes(front_camera: Camera) -> None:
+    chosen = _select(front_camera, use_new=False)
+    assert chosen.reused.tolist() == [0, 1, 2] and len(chosen.faded) == 0
+
+
 def test_no_old_leaves_the_scene_alone(front_camera: Camera) -> None:
     chosen = _select(front_camera, use_old=False)
     assert len(chosen.reused) == 0 and len(chosen.faded) == 0

@@ -23,7 +23,7 @@ FRONTAL = Plane(np.array([0, 0, 4.0]), np.array([0, 0, -1.0]))
 
 
 def test_fronto_parallel_by_hand(front_camera: Camera) -> None:
-    settings = ApseSettings.of("inspector", layer_strides=0.0)
+    settings = ApseSettings.of("inspector", layer_strides=0.0, edge_sigma=1.0)
     spawn = spawn_new(_anchor(front_camera, FRONTAL), 4.0, settings)
     assert len(spawn.centers) == 100
     # one pixel is 4 / 120 world units there
@@ -37,6 +37,19 @@ def test_fronto_parallel_by_hand(front_camera: Camera) -> None:
     np.testing.assert_allclose(spawn.colors[0], [(78.75 - 0.5) / 160, (50.75 - 0.5) / 120, 0], atol=1e-6)
     np.testing.assert_allclose(spawn.frames[..., 2], np.tile([0, 0, -1.0], (100, 1)), atol=1e-12)
     np.testing.assert_allclose(np.linalg.det(spawn.frames), 1.0)
+
+
+def test_gaussians_at_the_edge_are_smaller_in_plane(front_camera: Camera) -> None:
+    settings = ApseSettings.of("inspector", layer_strides=0.0)
+    spawn = spawn_new(_anchor(front_camera, FRONTAL), 4.0, settings)
+    sigma = 0.6 * 1.5 * 4 / 120
+    # 10 x 10 of them; the outermost row all round is within a stride of the edge
+    grid = spawn.scales.reshape(10, 10, 3)
+    np.testing.assert_allclose(grid[1:-1, 1:-1, :2], sigma, rtol=1e-6)
+    border = np.ones((10, 10), bool)
+    border[1:-1, 1:-1] = False
+    np.testing.assert_allclose(grid[border][:, :2], 0.7 * sigma, rtol=1e-6)
+    np.testing.assert_allclose(grid[..., 2], 0.1 * sigma, rtol=1e-6)
 
 
 def test_tilted_plane_stretches_along_the_tilt(front_camera: Camera) -> None:

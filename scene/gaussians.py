@@ -78,7 +78,7 @@ class Gaussians:
         opacities: ArrayLike,
         sh: ArrayLike,
     ) -> tuple[Gaussians, DropReport]:
-        """Normalise quaternions, drop unusable rows (NaN, inf, zero norms, scales <= 0), count them.
+        """Normalise quaternions; drop and count unusable rows (NaN, inf, zero norms, scales <= 0).
 
         Raises InputError when no usable row is left.
         """

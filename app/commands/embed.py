@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -107,7 +109,7 @@ class Embed:
         adversarial = self._embedded(scene, renderer, anchor, patch)
         run = create_run(
             self.out, adversarial, self.scene, self._settings(scene, label), patch, target,
-            command="advscene embed",
+            command=shlex.join(["advscene", *sys.argv[1:]]),
         )  # fmt: skip
         run.close()
         if self.ply:

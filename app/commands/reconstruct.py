@@ -75,18 +75,19 @@ class Reconstruct:
                 say(f"{name}: {value}")
 
     def _save(self, capture: Capture, result: ReconstructResult) -> dict[str, Any]:
-        from dataclasses import asdict
+        from dataclasses import asdict, replace
 
         from scene.reconstruct.photos import load_photos
         from scene.reconstruct.train import measure
         from scene.scene import Scene, load_scene, save_scene
 
-        known = {} if capture.up is None else {"up": capture.up, "up_source": capture.up_source}
         scene = Scene(
             result.gaussians, self.out.stem, capture.scene_cameras(),
-            metres_per_unit=capture.metres_per_unit, **known,
+            metres_per_unit=capture.metres_per_unit,
             provenance={"made_by": "advscene reconstruct", "settings": _plain(asdict(self))},
         )  # fmt: skip
+        if capture.up is not None:
+            scene = replace(scene, up=capture.up, up_source=capture.up_source)
         save_scene(scene, self.out)
         held_out = load_photos(capture, self.long_side).held_out
         saved = measure(load_scene(self.out).gaussians, held_out) if held_out else None
@@ -107,14 +108,7 @@ class Reconstruct:
 
 def _with_held_out(capture: Capture, every: int) -> Capture:
     """The capture with every N-th frame held out, unless it marks some itself."""
-    from dataclasses import replace
-
-    if every < 2 or capture.held_out:
-        return capture
-    frames = tuple(
-        replace(frame, held_out=(i % every == every // 2)) for i, frame in enumerate(capture.frames)
-    )
-    return replace(capture, frames=frames)
+    return capture if every < 2 or capture.held_out else capture.hold_out(every, every // 2)
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Render:
         from app.commands.output import say
         from scene.camera import load_camera
         from scene.errors import InputError
-        from scene.render.api import make_renderer
+        from scene.render.api import Output, make_renderer
         from scene.scene import load_scene
 
         if self.out.suffix.lower() != ".png":
@@ -43,12 +43,12 @@ class Render:
         scene = load_scene(self.scene)
         background = self.background or scene.background
         renderer = make_renderer(scene.gaussians, self.backend)
-        outputs = frozenset({"rgb", "alpha"} | ({"median_depth"} if self.depth else set()))
-        picture = renderer.render(camera, background, outputs)
+        with_depth = frozenset[Output]({"rgb", "alpha", "median_depth"})
+        picture = renderer.render(camera, background, with_depth)
         self.out.parent.mkdir(parents=True, exist_ok=True)
         pixels = np.rint(np.clip(picture.rgb, 0, 1) * 255).astype(np.uint8)
         Image.fromarray(pixels).save(self.out)
-        if self.depth is not None:
+        if self.depth is not None and picture.median_depth is not None:
             np.save(self.depth, picture.median_depth)
         say(f"{self.out}: {camera.width}x{camera.height}, {len(scene.gaussians)} Gaussians, "
             f"{renderer.backend}, background {background}")  # fmt: skip

@@ -24,9 +24,9 @@ class Sweep:
     """Run folder made by `advscene embed` or the viewer."""
     victims: tuple[str, ...] = ()
     """Victims: demo-detector, demo-classifier, demo-grounder, onnx:FILE?preset=yolox, ..."""
-    axes: tuple[str, ...] = ("azimuth_deg", "radius")
-    """One or two axes, each NAME, NAME=LOW:HIGH:COUNT or NAME=V1,V2,...; names: azimuth_deg,
-    elevation_deg, radius, yaw_deg, pitch_deg, roll_deg, focal, shift_x, shift_y."""
+    axes: tuple[str, ...] = ("azimuth", "radius")
+    """One or two axes, each NAME, NAME=LOW:HIGH:COUNT or NAME=V1,V2,...; names: azimuth,
+    elevation, radius, yaw, pitch, roll, focal, shift_x, shift_y."""
     kinds: tuple[str, ...] = ("clean", "gray", "adversarial", "overlay")
     """Render kinds to score."""
     variants: int = 3
@@ -103,30 +103,8 @@ def parse_plan(
     axes: tuple[str, ...], kinds: tuple[str, ...], variants: int, each: bool
 ) -> SweepPlan:
     """The plan that the command line names. Raises InputError."""
-    from envelope.sweep import SweepPlan
+    from envelope.sweep import SweepPlan, parse_axes
 
-    values = dict(parse_axis(text) for text in axes)
-    return SweepPlan(values, variants=variants, kinds=kinds, mode="each" if each else "grid")
-
-
-def parse_axis(text: str) -> tuple[str, tuple[float, ...]]:
-    """`radius`, `radius=0.6:2.5:7` or `radius=1,2` to a name and its values. Raises InputError."""
-    from envelope.condition import AXES, spaced
-
-    name, equals, rest = text.partition("=")
-    if name not in AXES:
-        raise InputError(f"axis {name!r}: wanted one of {', '.join(AXES)}")
-    axis = AXES[name]
-    if not equals:
-        return name, axis.grid
-    try:
-        if ":" in rest:
-            low, high, count = rest.split(":")
-            return name, spaced(float(low), float(high), int(count), axis.log, axis.anchor)
-        return name, tuple(float(v) for v in rest.split(","))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"axis {text!r}: wanted NAME=LOW:HIGH:COUNT or NAME=V1,V2,..., as in radius=0.6:2.5:7"
-        ) from error
+    return SweepPlan(
+        parse_axes(axes), variants=variants, kinds=kinds, mode="each" if each else "grid"
+    )

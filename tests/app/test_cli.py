@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from app.cli import main
-from app.commands.sweep import parse_axis
+from app.commands.sweep import parse_plan
 from scene.camera import Camera, save_camera
 from scene.errors import InputError
 from scene.gaussians import Gaussians
@@ -148,9 +148,8 @@ def test_embed_sweep_envelope_and_a_file_that_is_not_onnx(
 
 
 def test_axes_are_read() -> None:
-    assert parse_axis("radius=1,2") == ("radius", (1.0, 2.0))
-    assert parse_axis("azimuth_deg=-30:30:3") == ("azimuth_deg", (-30.0, 0.0, 30.0))
-    assert len(parse_axis("azimuth_deg")[1]) == 9
+    plan = parse_plan(("radius=1,2", "azimuth=-30:30:3"), ("clean",), 1, each=False)
+    assert dict(plan.axes) == {"radius": (1.0, 2.0), "azimuth_deg": (-30.0, 0.0, 30.0)}
     for wrong in ("altitude", "radius=1:2", "radius=a,b", "radius=2:1:3"):
         with pytest.raises(InputError):
-            parse_axis(wrong)
+            parse_plan((wrong,), ("clean",), 1, each=False)

@@ -26,6 +26,7 @@ from scene.errors import InputError
 log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int, float], None]
+_SMALL_BATCH = 4  # of shortened runs
 NAMES = ("demo-detector", "demo-classifier", "demo-grounder")
 _TRAIN_SEED, _HELD_OUT_SEED, _STREET_SEED, _STREET_HELD_OUT, _CLOSE_SEED = 1, 2, 11, 12, 21
 
@@ -134,7 +135,9 @@ def _detector(
 
     model = None
     for stage, recipe in enumerate(td.STAGES):
-        recipe = replace(recipe, phases=_fewer(recipe.phases, budget.steps))
+        recipe = replace(
+            recipe, phases=_fewer(recipe.phases, budget.steps), batch=_batch(recipe.batch, budget)
+        )
         pictures = drawn if stage == 0 else mixture
         model = td.train_detector(pictures, recipe, work / f"detector-{stage}", progress, model)
     assert model is not None
@@ -164,7 +167,9 @@ def _classifier(
 
     model = None
     for stage, recipe in enumerate(tc.STAGES):
-        recipe = replace(recipe, phases=_fewer(recipe.phases, budget.steps))
+        recipe = replace(
+            recipe, phases=_fewer(recipe.phases, budget.steps), batch=_batch(recipe.batch, budget)
+        )
         model = tc.train_classifier(pictures, recipe, work / f"classifier-{stage}", progress, model)
     assert model is not None
     tc.save_classifier(model, tc.STAGES[0].width, staged / "demo-classifier")
@@ -197,7 +202,7 @@ def _grounder(
                 recipe,
                 steps=max(3, round(recipe.steps * budget.steps)),
                 vision_steps=round(recipe.vision_steps * budget.steps),
-                batch=4,
+                batch=_batch(recipe.batch, budget),
             )
         pictures = drawn if stage == 0 else mixture
         trainer = train_grounder(pictures, recipe, work / f"grounder-{stage}", progress, trainer)
@@ -213,6 +218,10 @@ def _grounder(
 
 def _fewer(phases: tuple[tuple[int, Any], ...], share: float) -> tuple[tuple[int, Any], ...]:
     return tuple((max(1, round(steps * share)), sides) for steps, sides in phases)
+
+
+def _batch(full: int, budget: Budget) -> int:
+    return full if budget.steps >= 1 else min(full, _SMALL_BATCH)
 
 
 def failed_gates(figures: Mapping[str, Any]) -> list[str]:

@@ -32,6 +32,8 @@ ENVELOPE_RATE = 0.5
 """A condition belongs to the envelope from this rate on (method.md section 6)."""
 ATTACKED = "adversarial"
 INK = "#444444"
+MOST_LABELLED = 11
+"""Cells side by side in the dock that still have room for their number."""
 LIKE_THE_DOME = [
     [0.0, f"rgb{STATE_COLOR['holds']}"],
     [0.5, "rgb(240,238,234)"],
@@ -119,6 +121,7 @@ class Readings:
         if self.measure not in ("gain", "confidence"):
             figure.update_traces(colorscale=LIKE_THE_DOME, selector={"type": "heatmap"})
         figure.update_layout(dragmode=False)
+        _thin_out(figure, max(len(values) for values in plan.axes.values()))
         assert isinstance(figure, go.Figure)
         return figure
 
@@ -158,6 +161,19 @@ class Readings:
 def measure_hint() -> str:
     """What each word of the Measure menu means."""
     return "; ".join(f"{word}: {MEASURES[measure]}" for word, measure in SHORT.items())
+
+
+def _thin_out(figure: go.Figure, cells: int) -> None:
+    """Leave out the numbers in cells that are too narrow for them, and every other tick."""
+    if cells <= MOST_LABELLED:
+        return
+    figure.update_traces(texttemplate=None, selector={"type": "heatmap"})
+    for axis in (figure.layout.xaxis, figure.layout.yaxis):
+        ticks = list(axis.tickvals or ())
+        if len(ticks) > MOST_LABELLED:
+            step = -(-len(ticks) // MOST_LABELLED)
+            words = list(axis.ticktext)
+            axis.update(tickvals=ticks[::step], ticktext=words[::step])
 
 
 def _state(table: ScoreTable, condition: Condition, victim: str) -> CellState:

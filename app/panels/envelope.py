@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NO_VICTIM = "(no victim)"
 NO_AXIS = "(no sweep yet)"
 MAP_ASPECT = 0.6
-CURVE_ASPECT = 0.7
+CURVE_ASPECT = 0.62
 """Height over width (viser's text says the opposite)."""
 PLOT_CONFIG = {"displayModeBar": False, "responsive": True}
 

@@ -171,6 +171,8 @@ def load_paligemma(folder: Path, name: str, threads: int = 1) -> PaliGemmaVictim
         raise InputError(
             f"{folder} cannot be read as a PaliGemma checkpoint: {first_line}"
         ) from error
+    from envelope.victims.demo.signs import CLASSES  # all that the demo grounder has words for
+
     size = processor.image_processor.size
     demo = name.startswith("demo-")
     info = VictimInfo(
@@ -183,6 +185,7 @@ def load_paligemma(folder: Path, name: str, threads: int = 1) -> PaliGemmaVictim
         input_size=(int(size["width"]), int(size["height"])),
         threshold=0.0,
         weights_hash=files_sha256(weights),
+        labels=CLASSES if demo else (),
         settings={"grammar": "paligemma", "decoding": "greedy", "max_new_tokens": _MAX_NEW_TOKENS},
     )
     return PaliGemmaVictim(model, processor, info, threads)

@@ -78,6 +78,8 @@ def test_they_follow_their_protocols(detector, classifier, grounder) -> None:
     assert (detector.info.input_size, grounder.info.input_size) == ((320, 320), (224, 224))
     with pytest.raises(InputError, match="near names: stop sign"):
         load_victim("demo-detector", "stop sing")
+    with pytest.raises(InputError, match="demo-grounder has no class 'person'"):
+        load_victim("demo-grounder", "person")
 
 
 def test_detector_finds_signs_where_they_are(detector) -> None:

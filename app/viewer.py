@@ -227,6 +227,7 @@ class Viewer:
         self.viewport.refresh_dome()
         self.panels.envelope.refresh()
         self.panels.sweep.refresh()
+        self.panels.victims.refresh()
         time.sleep(REFRESH_S)
 
     def _show_view(self) -> None:

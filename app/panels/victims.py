@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.panels.common import Fact, Notice, by_people, put
+from app.victim_desk import VictimRow
 from envelope.outcome import CONFIDENCE_FLOOR, GAMMA_CLOSED_SET, TAU
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class VictimsPanel:
         self._viewer = viewer
         self._session = viewer.session
         self._rows: dict[str, tuple[Fact, Any]] = {}
+        self._shown: dict[str, VictimRow] = {}
         self._label = gui.add_text(
             "Class", self._session.label, hint="The object that the victims should find"
         )
@@ -40,6 +42,9 @@ class VictimsPanel:
         for row in self._session.victims.rows():
             if row.spec not in self._rows:
                 self._add_row(row.spec, row.name)
+            if self._shown.get(row.spec) == row:
+                continue
+            self._shown[row.spec] = row
             state, button = self._rows[row.spec]
             state.set(row.state)
             button.label = f"Leave out {row.name}" if row.chosen else f"Score {row.name}"

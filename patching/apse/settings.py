@@ -38,6 +38,8 @@ class ApseSettings:
     fade_front: clean Gaussians before the surface get opacity 0; fade_depth: also those up to so
         many strides behind it.
 
+    keep_partial: pixels that the patch covers by less than half shall look as in the attacked view;
+        else as in the clean one (paper), which asks for an edge that no picture of the patch has.
     per_mask: divide the sums of keep, aux color and aux opacity by |M|; else means (paper).
     weight_*: of the loss terms; aux_patch is not in the paper: in auxiliary views the anchor's own
         pixels, carried there by the surface, are the target where they are visible.
@@ -71,12 +73,13 @@ class ApseSettings:
     fade_depth: float = 2.0
 
     per_mask: bool = True
+    keep_partial: bool = True
     weight_patch: float = 1.0
     weight_keep: float = 1.0
     weight_aux_color: float = 1.0
     weight_aux_alpha: float = 0.1
     weight_attach: float = 0.01
-    weight_aux_patch: float = 0.5
+    weight_aux_patch: float = 0.25
     attach_cap: float = 4.0
     support_alpha: float = 0.02
     dilate_px: int = 2
@@ -114,7 +117,7 @@ class ApseSettings:
         """The variant's constants, with `changes`."""
         paper: dict[str, Any] = {
             "offset_px": 0.375, "layer_strides": 0.0, "fade_front": False, "fade_depth": 0.0,
-            "per_mask": False, "weight_aux_patch": 0.0, "edge_sigma": 1.0,
+            "per_mask": False, "keep_partial": False, "weight_aux_patch": 0.0, "edge_sigma": 1.0,
         }  # fmt: skip
         base = cls(variant, **paper) if variant == "paper" else cls(variant)
         return replace(base, **changes)

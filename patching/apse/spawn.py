@@ -75,14 +75,24 @@ def spawn_new(anchor: Anchor, patch_depth: float, settings: ApseSettings) -> Spa
 
 
 def _grid(mask: NDArray[np.bool_], stride: float) -> tuple[DoubleArray, NDArray[np.int64]]:
-    """Pixel positions (n, 2) xy a stride apart inside the mask, and their grid cells (n, 2)."""
+    """Pixel positions (n, 2) xy about a stride apart inside the mask, and their cells (n, 2).
+
+    The spacing divides the mask's extent, so that the outermost ones lie half of it inside every
+    edge: a remainder left at one side would blur that edge.
+    """
     rows, columns = np.nonzero(mask)
-    x = np.arange(columns.min() + stride / 2, columns.max() + 1, stride)
-    y = np.arange(rows.min() + stride / 2, rows.max() + 1, stride)
+    x = _spaced(columns.min(), columns.max() + 1, stride)
+    y = _spaced(rows.min(), rows.max() + 1, stride)
     grid = np.stack(np.meshgrid(x, y), axis=-1)
     cells = np.stack(np.meshgrid(np.arange(len(x)), np.arange(len(y))), axis=-1)
     inside = mask[grid[..., 1].astype(int), grid[..., 0].astype(int)]
     return grid[inside], cells[inside]
+
+
+def _spaced(low: float, high: float, stride: float) -> DoubleArray:
+    """Centres of equal cells of about `stride` that fill [low, high]."""
+    count = max(1, round((high - low) / stride))
+    return np.asarray(low + (np.arange(count) + 0.5) * (high - low) / count)
 
 
 def _centers_and_steps(

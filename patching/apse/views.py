@@ -77,7 +77,9 @@ class AnchorView:
         self._clean_picture = drawn
         window = _window(self._view)
         self._attacked = _planes(anchor.image[window])
-        self._clean = _planes(drawn[window])
+        # an outside pair may differ from the render everywhere: only a placement's is trusted
+        partial = settings.keep_partial and anchor.placement is not None
+        self._kept = _planes(anchor.image[window] if partial else drawn[window])
         self._mask = torch.from_numpy(anchor.mask[window].astype(np.float32))
         self._mask_px = float(anchor.mask.sum())
         whole = anchor.mask.size - self._mask_px
@@ -92,7 +94,7 @@ class AnchorView:
         terms = {"patch": float(patch.detach())}
         total = self._settings.weight_patch * patch
         if self._settings.use_keep:
-            keep = outside_loss(drawn[:3], self._clean, 1 - self._mask, self._divisor)
+            keep = outside_loss(drawn[:3], self._kept, 1 - self._mask, self._divisor)
             total = total + self._settings.weight_keep * keep
             terms["keep"] = float(keep.detach())
         return total, terms

@@ -216,6 +216,12 @@ class Session:
         return self._plain_view if scoring is None else scoring.view_scores()
 
     @property
+    def view_under_way(self) -> bool:
+        """Whether something is still to come of the current view."""
+        seen = None if self._scoring is None else self._scoring.service.scored_view()
+        return seen is not None and not seen.complete
+
+    @property
     def scoring(self) -> Scoring | None:
         """The scoring of the embedded patch; None before there is one."""
         return self._scoring

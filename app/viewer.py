@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 DISPLAY_BUDGET = 200_000
 REFRESH_S = 0.6
 """Least time between two refreshes of heat map and dome while a sweep runs."""
+REFRESH_WAIT_S = 2.0
+"""For how long at most such a refresh waits for the view that the user looks at."""
 FIRST_VIEW = Condition(azimuth_deg=14, elevation_deg=9, radius=1.75)
 
 
@@ -221,14 +223,22 @@ class Viewer:
         """The worker's answer to moved sliders: have the newest view scored first."""
         self.session.look(condition)
         self.viewport.refresh_view(self._frame)
-        self.panels.envelope.refresh_map()
+        self.refresh_scores_soon()
 
     def _refresh_scores(self) -> None:
+        """Read the rows again; not while a view is being scored, and a fifth of the time at most.
+
+        Reading takes the interpreter's lock, for which the drawing thread would have to wait.
+        """
+        until = time.monotonic() + REFRESH_WAIT_S
+        while self.session.view_under_way and time.monotonic() < until:
+            time.sleep(0.05)
+        start = time.monotonic()
         self.viewport.refresh_dome()
         self.panels.envelope.refresh()
         self.panels.sweep.refresh()
         self.panels.victims.refresh()
-        time.sleep(REFRESH_S)
+        time.sleep(max(REFRESH_S, 4 * (time.monotonic() - start)))
 
     def _show_view(self) -> None:
         """Show what the current view's scores have come to."""

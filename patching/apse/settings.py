@@ -47,7 +47,8 @@ class ApseSettings:
 
     rate_*: Adam's rates; centre in strides; final_rate: share of them at the end.
 
-    use_*: the ablation switches.
+    use_*: the ablation switches; each removes what the paper's ablation removes, use_aux the terms
+        (5) and (6) but not aux_patch.
     """
 
     variant: Variant = "inspector"

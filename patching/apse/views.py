@@ -107,7 +107,10 @@ class AnchorView:
 
 
 class AuxiliaryView:
-    """Terms (5) and (6): nothing changes beside the patch's support, nothing floats off it."""
+    """Terms (5) and (6): nothing changes beside the patch's support, nothing floats off it.
+
+    inspector: also the patch as the anchor shows it, carried here by its surface.
+    """
 
     def __init__(
         self,
@@ -141,7 +144,7 @@ class AuxiliaryView:
             self._shown = torch.from_numpy((coverage[window] > 0.5).astype(np.float32))
         self._alpha_view: PatchView | None = None
         new = np.arange(len(editable.start)) >= self._reused
-        if settings.weight_aux_alpha > 0 and new.any():
+        if settings.use_aux and settings.weight_aux_alpha > 0 and new.any():
             black = (0.0, 0.0, 0.0)
             added = editable.start.select(new)
             self._alpha_view = PatchView(no_gaussians(), camera, black, added)
@@ -153,9 +156,12 @@ class AuxiliaryView:
     def loss(self, leaves: Leaves) -> tuple[torch.Tensor, dict[str, float]]:
         """Weighted loss and the plain terms, of this view alone."""
         drawn = _draw(self._view, leaves, self._rest)
-        color = outside_loss(drawn[:3], self._clean, self._outside, self._divisor)
-        total = self._settings.weight_aux_color * color
-        terms = {"aux_color": float(color.detach())}
+        total = drawn.sum() * 0
+        terms: dict[str, float] = {}
+        if self._settings.use_aux:
+            color = outside_loss(drawn[:3], self._clean, self._outside, self._divisor)
+            total = total + self._settings.weight_aux_color * color
+            terms["aux_color"] = float(color.detach())
         if self._settings.weight_aux_patch > 0:
             shown_px = max(float(self._shown.sum()), 1.0)
             patch = patch_loss(drawn[:3], self._wanted, self._shown, shown_px)
@@ -182,7 +188,7 @@ def auxiliary_cameras(
     from a cone about the anchor.
     """
     rng = np.random.default_rng([settings.seed, 7])
-    count = settings.aux_views if settings.use_aux else 0
+    count = settings.aux_views if settings.use_aux or settings.weight_aux_patch > 0 else 0
     size = max(anchor.camera.width, anchor.camera.height)
     fitted = [camera.fitted(size) for camera in captured]
     seeing = [camera for camera in fitted if sees(texture, camera)]

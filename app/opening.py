@@ -94,22 +94,34 @@ def _open_demo(runs: Path) -> Opened:
 def _own_demo_run(runs: Path) -> Run:
     """A copy of the shipped run to go on with: what ships must not change.
 
-    The copy of an earlier start is taken up again, unless it belongs to another demo scene.
+    The copy of an earlier start is taken up again if it was made from the run that ships now.
     """
     from envelope.run import open_run
 
-    folder = runs / "demo"
-    if (folder / "run.toml").is_file():
-        run = open_run(folder, scene_path=DEMO_SCENE)
-        try:
-            assert run.scene is not None
+    shipped = open_run(DEMO_RUN, read_only=True)
+    made = shipped.about["created"]
+    shipped.close()
+    for folder in list_runs(runs):
+        if folder.name.startswith("demo") and (run := _taken_up(folder, made)) is not None:
             return run
-        except InputError:
-            run.close()
-            folder = new_run_folder("demo", runs)
+    folder = new_run_folder("demo", runs)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(DEMO_RUN, folder, dirs_exist_ok=True)
+    shutil.copytree(DEMO_RUN, folder)
     run = open_run(folder, scene_path=DEMO_SCENE)
     run.about["scene"]["path"] = os.path.relpath(DEMO_SCENE, folder.resolve())
     run.update(run.settings)
     return run
+
+
+def _taken_up(folder: Path, made: str) -> Run | None:
+    """The run of an earlier copy; None when it is of another demo, or another demo scene."""
+    from envelope.run import open_run
+
+    run = open_run(folder, scene_path=DEMO_SCENE)
+    try:
+        if run.about["created"] == made and run.scene is not None:
+            return run
+    except InputError:
+        pass
+    run.close()
+    return None

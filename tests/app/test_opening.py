@@ -1,0 +1,49 @@
+"""The demo run that ships stays as it is; work goes on in a copy, which later starts take up."""
+
+from __future__ import annotations
+
+import pytest
+
+from app import opening
+from app.opening import open_scene_or_run, upload_path
+from scene.errors import InputError
+
+shipped = pytest.mark.skipif(
+    not (opening.DEMO_RUN / "run.toml").is_file(), reason="the demo run is not in assets"
+)
+
+
+@shipped
+def test_the_demo_opens_in_a_copy_that_is_taken_up_again(tmp_path):
+    before = (opening.DEMO_RUN / "run.toml").read_bytes()
+    first = open_scene_or_run(None, tmp_path)
+    assert first.run.folder == tmp_path / "demo"
+    first.run.close()
+    again = open_scene_or_run(None, tmp_path)
+    assert again.run.folder == tmp_path / "demo"
+    again.run.close()
+    by_name = open_scene_or_run(tmp_path / "demo", tmp_path)
+    assert by_name.path.samefile(opening.DEMO_SCENE)
+    by_name.run.close()
+    assert (opening.DEMO_RUN / "run.toml").read_bytes() == before
+    # a copy of an older demo is left alone and a new one made
+    about = tmp_path / "demo" / "run.toml"
+    text = about.read_text()
+    line = next(line for line in text.splitlines() if line.startswith("created"))
+    about.write_text(text.replace(line, 'created = "2020-01-01T00:00:00Z"'))
+    other = open_scene_or_run(None, tmp_path)
+    assert other.run.folder == tmp_path / "demo-2"
+    other.run.close()
+
+
+def test_a_missing_demo_names_the_command(monkeypatch, tmp_path):
+    monkeypatch.setattr(opening, "DEMO_SCENE", tmp_path / "absent.ply")
+    with pytest.raises(InputError, match="advscene make-demo"):
+        open_scene_or_run(None, tmp_path)
+
+
+def test_uploads_keep_their_name_and_stay_apart(tmp_path):
+    first = upload_path("../../etc/my street.compressed.ply", tmp_path)
+    assert first.name == "my street.compressed.ply"
+    assert tmp_path / "uploads" in first.parents and first.parent.is_dir()
+    assert upload_path("my street.compressed.ply", tmp_path).parent != first.parent

@@ -42,7 +42,7 @@ def embed_kinds(
 
     anchor: of the adversarial patch. patch: its pixels; None for an outside pair, which has the
     controls that need no pixels (gray) only. kinds: of `patching.controls.PATCH_KINDS`.
-    renderer: of the clean scene, if one is at hand. figures: measure fidelity too (20 views off the anchor).
+    renderer: of the clean scene, if one is at hand. figures: measure fidelity too (20 views).
     """
     from patching.apse.embed import embed
     from patching.apse.fidelity import measure

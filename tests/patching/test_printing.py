@@ -27,7 +27,7 @@ def test_non_printability_of_printable_colors_is_zero_with_a_finite_slope() -> N
     rgb = colors.T.reshape(3, 5, 6).clone().requires_grad_()
     value = non_printability(rgb, colors)
     value.backward()
-    assert float(value) < 1e-5 and torch.isfinite(rgb.grad).all()
+    assert float(value.detach()) < 1e-5 and torch.isfinite(rgb.grad).all()
 
 
 def test_total_variation_by_hand() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,9 +99,8 @@ def _own_demo_run(runs: Path) -> Run:
     """
     from envelope.run import open_run
 
-    shipped = open_run(DEMO_RUN, read_only=True)
-    made = shipped.about["created"]
-    shipped.close()
+    # read as text: opening its scores, even read-only, would leave SQLite's files beside them
+    made = str(tomllib.loads((DEMO_RUN / "run.toml").read_text(encoding="utf-8"))["created"])
     for folder in list_runs(runs):
         if folder.name.startswith("demo") and (run := _taken_up(folder, made)) is not None:
             return run

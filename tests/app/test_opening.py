@@ -16,6 +16,7 @@ shipped = pytest.mark.skipif(
 @shipped
 def test_the_demo_opens_in_a_copy_that_is_taken_up_again(tmp_path):
     before = (opening.DEMO_RUN / "run.toml").read_bytes()
+    files = sorted(p.name for p in opening.DEMO_RUN.iterdir())
     first = open_scene_or_run(None, tmp_path)
     assert first.run.folder == tmp_path / "demo"
     first.run.close()
@@ -26,6 +27,7 @@ def test_the_demo_opens_in_a_copy_that_is_taken_up_again(tmp_path):
     assert by_name.path.samefile(opening.DEMO_SCENE)
     by_name.run.close()
     assert (opening.DEMO_RUN / "run.toml").read_bytes() == before
+    assert sorted(p.name for p in opening.DEMO_RUN.iterdir()) == files
     # a copy of an older demo is left alone and a new one made
     about = tmp_path / "demo" / "run.toml"
     text = about.read_text()

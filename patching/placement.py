@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from patching.lift import above
-from patching.raycast import cast_patch, visible_rays
+from patching.raycast import CORNERS_UV, cast_patch, outline_uv, visible_rays
 from patching.surface_json import surface_from_dict, surface_to_dict
 from scene.camera import Camera
 from scene.errors import InputError
@@ -123,14 +123,11 @@ class Placement:
 
     def corners(self) -> DoubleArray:
         """(4, 3) corners on the surface: top left, top right, bottom right, bottom left."""
-        return self.from_uv([[0, 0], [1, 0], [1, 1], [0, 1]])
+        return self.from_uv(CORNERS_UV)
 
     def outline(self, steps: int = 1) -> DoubleArray:
         """(4 * steps, 3) points around the edge, from the top left corner clockwise."""
-        t = np.arange(steps) / steps
-        zero, one = np.zeros(steps), np.ones(steps)
-        edges = [(t, zero), (one, t), (1 - t, one), (zero, 1 - t)]
-        return self.from_uv(np.concatenate([np.stack(edge, axis=-1) for edge in edges]))
+        return self.from_uv(outline_uv(steps))
 
     def homography(self, camera: Camera) -> DoubleArray:
         """(3, 3) from patch coordinates (u, v, 1) to homogeneous pixels; for planes."""

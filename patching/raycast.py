@@ -26,6 +26,9 @@ SUPERSAMPLE = 4
 OUTLINE_STEPS = 8
 """Points per edge by which the patch's window in a picture is found."""
 
+CORNERS_UV = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
+"""The unit square's corners: top left, top right, bottom right, bottom left."""
+
 DEPTH_TOLERANCE = 0.03
 """Share of the depth by which the scene may lie before the patch without hiding it: Gaussians of
 one surface scatter about it (the same 3 % as APSE's reuse band)."""
@@ -236,3 +239,11 @@ def _edge_lengths(laid: Laid, camera: Camera) -> tuple[float, float]:
     width = max(np.hypot(*(top_right - top_left)), np.hypot(*(bottom_right - bottom_left)))
     height = max(np.hypot(*(bottom_left - top_left)), np.hypot(*(bottom_right - top_right)))
     return float(width), float(height)
+
+
+def outline_uv(steps: int) -> DoubleArray:
+    """(4 * steps, 2) points around the unit square, from the top left corner clockwise."""
+    t = np.arange(steps) / steps
+    zero, one = np.zeros(steps), np.ones(steps)
+    edges = [(t, zero), (one, t), (1 - t, one), (zero, 1 - t)]
+    return np.concatenate([np.stack(edge, axis=-1) for edge in edges])

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from patching.anchor import Anchor
 from patching.patch import Patch
-from patching.raycast import cast_patch
+from patching.raycast import CORNERS_UV, cast_patch, outline_uv
 from scene.camera import Camera
 
 DoubleArray = NDArray[np.float64]
@@ -48,14 +48,11 @@ class AnchorTexture:
 
     def corners(self) -> DoubleArray:
         """(4, 3) corners of the box on the surface: top left, then clockwise."""
-        return self.from_uv([[0, 0], [1, 0], [1, 1], [0, 1]])
+        return self.from_uv(CORNERS_UV)
 
     def outline(self, steps: int = 1) -> DoubleArray:
         """(4 * steps, 3) points around the box, from the top left corner clockwise."""
-        t = np.arange(steps) / steps
-        zero, one = np.zeros(steps), np.ones(steps)
-        edges = [(t, zero), (one, t), (1 - t, one), (zero, 1 - t)]
-        return self.from_uv(np.concatenate([np.stack(edge, axis=-1) for edge in edges]))
+        return self.from_uv(outline_uv(steps))
 
     def outward_at(self, points: DoubleArray) -> DoubleArray:
         """(..., 3) unit normals of the surface, towards the anchor camera."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from envelope.victims.names import phrase_has_class, same_class
-from envelope.victims.protocols import Classification, Detections, Grounding
+from envelope.victims.protocols import KEPT_CONFIDENCE, Classification, Detections, Grounding
 from scene.errors import InputError
 
 Task = Literal["localization", "vanishing", "untargeted", "targeted"]
@@ -28,8 +28,8 @@ SUBSTITUTION_IOU = 0.5
 GAMMA_CLOSED_SET = 0.5
 GAMMA_OPEN_VOCABULARY = 0.3
 TAU = 0.5
-CONFIDENCE_FLOOR = 0.01
-"""Class boxes under this are not kept; gamma cannot be set lower."""
+CONFIDENCE_FLOOR = KEPT_CONFIDENCE
+"""Gamma cannot be set lower: victims keep no boxes under it."""
 
 
 def iou(boxes: ArrayLike, box: ArrayLike) -> NDArray[np.float64]:

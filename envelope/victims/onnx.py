@@ -14,7 +14,13 @@ from envelope.victims.boxes import Candidates, FloatArray, suppress
 from envelope.victims.coco_names import COCO_NAMES
 from envelope.victims.hashes import files_sha256
 from envelope.victims.letterbox import Letterbox, fit_inside, letterboxed, stretch_to
-from envelope.victims.protocols import Detections, Images, VictimInfo, check_images
+from envelope.victims.protocols import (
+    KEPT_CONFIDENCE,
+    Detections,
+    Images,
+    VictimInfo,
+    check_images,
+)
 from scene.errors import InputError
 
 Fit = Callable[[int, int, int, int], Letterbox]
@@ -76,7 +82,7 @@ class OnnxOptions:
     preset: str | None = None
     labels: Path | None = None
     size: int | None = None
-    confidence: float = 0.05
+    confidence: float = KEPT_CONFIDENCE
     iou: float | None = None
     spec: str = field(default="onnx", compare=False)
 
@@ -91,7 +97,9 @@ class OnnxOptions:
             preset=preset,
             labels=Path(query["labels"]) if query.get("labels") else None,
             size=int(_number(query, "size", spec, 32, 4096)) if query.get("size") else None,
-            confidence=_number(query, "confidence", spec, 0, 1) if "confidence" in query else 0.05,
+            confidence=_number(query, "confidence", spec, 0, KEPT_CONFIDENCE)
+            if "confidence" in query
+            else KEPT_CONFIDENCE,
             iou=_number(query, "iou", spec, 0, 1) if "iou" in query else None,
             spec=spec,
         )

@@ -21,6 +21,10 @@ Images = NDArray[np.uint8]
 Kind = Literal["classifier", "detector", "grounder"]
 Status = Literal["ok", "empty", "malformed", "refused"]
 
+KEPT_CONFIDENCE = 0.05
+"""Detectors answer with all boxes from this confidence up; no gamma may be lower, since what a
+detector left out would be read as an omission."""
+
 
 @dataclass(frozen=True)
 class VictimInfo:

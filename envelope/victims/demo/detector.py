@@ -13,7 +13,13 @@ from envelope.victims.demo.detector_net import STRIDES, Raw, SignDetector
 from envelope.victims.hashes import files_sha256
 from envelope.victims.letterbox import Letterbox, fit_inside
 from envelope.victims.names import find_class
-from envelope.victims.protocols import Detections, Images, VictimInfo, check_images
+from envelope.victims.protocols import (
+    KEPT_CONFIDENCE,
+    Detections,
+    Images,
+    VictimInfo,
+    check_images,
+)
 from envelope.victims.torch_tools import (
     as_tensor,
     frozen,
@@ -23,7 +29,7 @@ from envelope.victims.torch_tools import (
 )
 
 FILL = 114 / 255  # gray padding, as the detector saw none of it as an object
-_KEEP_CONFIDENCE, _NMS_IOU, _MAX_BOXES = 0.05, 0.6, 50
+_NMS_IOU, _MAX_BOXES = 0.6, 50
 _SUPPRESSED_CELLS = 20
 
 
@@ -50,7 +56,7 @@ class DemoDetector:
         from torchvision.ops import batched_nms
 
         confidences, classes = raw.logits[number].sigmoid().max(dim=-1)
-        keep = confidences >= _KEEP_CONFIDENCE
+        keep = confidences >= KEPT_CONFIDENCE
         boxes, confidences, classes = raw.boxes[number][keep], confidences[keep], classes[keep]
         best = batched_nms(boxes, confidences, classes, _NMS_IOU)[:_MAX_BOXES]
         return Detections(
@@ -103,5 +109,5 @@ def detector_info(config: dict[str, object], weights_hash: str) -> VictimInfo:
         threshold=0.5,
         weights_hash=weights_hash,
         labels=tuple(config["labels"]),  # type: ignore[arg-type]
-        settings={"nms_iou": _NMS_IOU, "kept_confidence": _KEEP_CONFIDENCE, "padding": 114},
+        settings={"nms_iou": _NMS_IOU, "kept_confidence": KEPT_CONFIDENCE, "padding": 114},
     )

@@ -36,6 +36,10 @@ class VictimInfo:
     threshold: the confidence that is conventional for it, in [0, 1]; 0 for grounders.
     weights_hash: sha256 of the weights' file(s), hex.
     settings: everything else that can change an answer (preset, prompt, NMS, ...).
+    extra: of pyproject that it needs, "" when the core installation is enough.
+    command: what gets the weights, "" when nothing is to be got.
+    coordinates: in what form the model itself gives boxes, and how that is known.
+    seconds_per_picture: measured on the first call, None before it.
     """
 
     name: str
@@ -47,6 +51,10 @@ class VictimInfo:
     weights_hash: str
     labels: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    extra: str = ""
+    command: str = ""
+    coordinates: str = ""
+    seconds_per_picture: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))

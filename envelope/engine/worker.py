@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from envelope.engine.calls import Caller
 from envelope.engine.jobs import Item, ServiceSettings, VictimProgress, VictimSlot, VictimState
 from envelope.outcome import Answer, failed_answer, read_answer
 from envelope.store import Score
-from envelope.victims.protocols import Classification, Detections, Grounder, Grounding, Victim
+from envelope.victims.protocols import Victim, ask, takes_prompt
 from scene.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -84,9 +83,9 @@ class VictimWorker:
 
     @property
     def prompt(self) -> str:
-        """What a grounder is asked; "" for the others."""
+        """What a victim that takes words is asked; "" for the others."""
         victim = self.victim
-        if victim is None or not is_grounder(victim):
+        if victim is None or not takes_prompt(victim):
             return ""
         return self.slot.prompt or victim.prompt_for(self.slot.label)
 
@@ -218,15 +217,12 @@ class VictimWorker:
         assert victim is not None
         images = np.stack([item.picture for item in batch])
 
-        def ask() -> Sequence[Detections | Classification | Grounding]:
-            if is_grounder(victim):
-                return victim.predict(images, self.prompt)
-            return victim.predict(images)  # type: ignore[call-arg]
-
         self.calls += 1
         self.pictures += len(batch)
         try:
-            predictions = self._caller.call(ask, limit)
+            predictions = self._caller.call(
+                lambda: ask(victim, images, self.slot.label, self.slot.prompt), limit
+            )
         except TimeoutError as error:
             self._caller.close()
             self._caller = Caller(f"victim {self.slot.name}")
@@ -250,11 +246,6 @@ class VictimWorker:
             render_ms=item.render_ms,
             predict_ms=ms,
         )
-
-
-def is_grounder(victim: Victim) -> TypeGuard[Grounder]:
-    """Whether the victim wants a prompt."""
-    return victim.info.kind == "grounder"
 
 
 def _in_words(error: BaseException) -> str:

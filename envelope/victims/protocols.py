@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,7 +178,37 @@ class Grounder(Protocol):
         ...
 
 
-Victim = Classifier | Detector | Grounder
+@runtime_checkable
+class OpenDetector(Protocol):
+    """Finds objects of any words: `info.kind` is "detector" and `info.labels` is empty."""
+
+    info: VictimInfo
+
+    def prompt_for(self, label: str) -> str:
+        """The words that the model is given for a class."""
+        ...
+
+    def predict(self, images: Images, prompt: str) -> list[Detections]:
+        """images: (B, H, W, 3) uint8 RGB; prompt: for all of them -> B answers."""
+        ...
+
+
+Victim = Classifier | Detector | Grounder | OpenDetector
+Prediction = Detections | Classification | Grounding
+
+
+def takes_prompt(victim: Victim) -> TypeGuard[Grounder | OpenDetector]:
+    """Whether the victim wants words with the pictures."""
+    return hasattr(victim, "prompt_for")
+
+
+def ask(
+    victim: Victim, images: Images, label: str, prompt: str | None = None
+) -> Sequence[Prediction]:
+    """One batch to any victim. prompt: instead of the native one, where prompts are taken."""
+    if takes_prompt(victim):
+        return victim.predict(images, prompt or victim.prompt_for(label))
+    return victim.predict(images)  # type: ignore[call-arg]
 
 
 def check_images(images: Any) -> Images:

@@ -1,54 +1,93 @@
-"""Finds a victim by its spec.
+"""Finds a victim by its spec: NAME, NAME:LOCATION or NAME:LOCATION?option=value&option=value.
 
-Specs: `demo-detector`, `demo-classifier`, `demo-grounder`,
-`onnx:PATH?preset=yolox&labels=FILE` (a detector's file), `paligemma:FOLDER`.
+The names are in the tables that `TABLES` lists, one module per group of families.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 from urllib.parse import parse_qsl
 
 from envelope.victims.names import find_class
 from envelope.victims.protocols import Kind, Victim
+from envelope.victims.roster import Entry, Request, State
 from scene.errors import InputError
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets" / "victims"
-MAKE_DEMO = "run `advscene train-demo` to make it"
+TABLES = (
+    "roster_demo",
+    "roster_files",
+    "roster_vlm",
+)
+"""Modules of this package that define `ENTRIES`, in the order in which victims are listed."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One row of the roster. state: 'ready', or one sentence on how to get the victim."""
+class Listed:
+    """One line of the roster as it stands now.
 
-    name: str
-    kind: Kind
-    licence: str
-    state: str
+    state: 'ready', or one sentence on how to get the victim. command: what installs or fetches
+    it, "" when nothing is to be done. spec: how it is written.
+    """
+
+    entry: Entry
+    now: State
+
+    @property
+    def name(self) -> str:
+        """What is chosen: the entry's name."""
+        return self.entry.name
+
+    @property
+    def kind(self) -> Kind:
+        """Which protocol it follows."""
+        return self.entry.kind
+
+    @property
+    def licence(self) -> str:
+        """Of the weights."""
+        return self.entry.licence
+
+    @property
+    def spec(self) -> str:
+        """How a person writes it: `demo-detector`, `onnx:FILE`."""
+        if not self.entry.takes:
+            return self.entry.name
+        location = f":{self.entry.takes}"
+        return self.entry.name + (f"[{location}]" if self.entry.optional else location)
+
+    @property
+    def needs_location(self) -> bool:
+        """Whether the name alone loads nothing (`onnx:FILE`)."""
+        return bool(self.entry.takes) and not self.entry.optional
 
     @property
     def ready(self) -> bool:
-        """Whether the victim can be loaded now."""
-        return self.state == "ready"
+        """Whether the name alone can be loaded now."""
+        return self.now.status == "ready" and not self.needs_location
+
+    @property
+    def state(self) -> str:
+        """'ready', or what to do, in a few words."""
+        if self.now.status == "ready" and self.needs_location:
+            return f"give a path: {self.spec}"
+        return str(self.now)
+
+    @property
+    def command(self) -> str:
+        """What installs or fetches it; "" when nothing is to be done."""
+        return self.now.hint
 
 
-def list_victims() -> list[Entry]:
-    """The victims that can be chosen by name, with their state; nothing heavy is imported."""
-    rows = []
-    for name, kind in (
-        ("demo-detector", "detector"),
-        ("demo-classifier", "classifier"),
-        ("demo-grounder", "grounder"),
-    ):
-        there = (ASSETS / name / "config.json").is_file()
-        rows.append(Entry(name, kind, "Apache-2.0", "ready" if there else MAKE_DEMO))  # type: ignore[arg-type]
-    file_hint = "give a file: onnx:PATH?preset=yolox|nanodet|fastestdet&labels=FILE"
-    rows.append(Entry("onnx", "detector", "the file's own", file_hint))
-    folder_hint = "give a folder with a transformers checkpoint: paligemma:FOLDER"
-    rows.append(Entry("paligemma", "grounder", "Gemma licence for Google's weights", folder_hint))
-    return rows
+def list_victims() -> list[Listed]:
+    """All that can be chosen by name, with its state; nothing heavy is imported."""
+    return [Listed(entry, entry.state()) for entry in _entries().values()]
+
+
+def find_entry(spec: str) -> Entry | None:
+    """The roster's entry that a spec belongs to, if any."""
+    return _entries().get(spec.partition("?")[0].partition(":")[0])
 
 
 def load_victim(spec: str, label: str | None = None, threads: int = 1) -> Victim:
@@ -59,69 +98,44 @@ def load_victim(spec: str, label: str | None = None, threads: int = 1) -> Victim
     threads: CPU threads that one prediction may use.
     """
     name, _, query = spec.partition("?")
-    family, _, location = name.partition(":")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    loader = _LOADERS.get(family)
-    if loader is None:
-        names = ", ".join(entry.name for entry in list_victims())
+    head, _, location = name.partition(":")
+    entry = find_entry(spec)
+    if entry is None:
+        names = ", ".join(listed.spec for listed in list_victims())
         raise InputError(f"there is no victim {spec!r}; the victims are: {names}")
-    victim = loader(spec, location, options, threads)
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    _check(spec, entry, location, options)
+    victim = entry.load(Request(spec, head, location, options, label, threads))
     if label is not None and victim.info.labels:
         find_class(label, victim.info.labels, spec)
     return victim
 
 
-def _demo(spec: str, location: str, options: dict[str, str], threads: int) -> Victim:
-    _refuse_extra(spec, options, ())
-    if location:
-        raise InputError(f"victim {spec!r}: the demo victims take no path")
-    folder = ASSETS / spec
-    if not (folder / "config.json").is_file():
-        raise InputError(f"the victim {spec} has no weights in {folder}; {MAKE_DEMO}")
-    if spec == "demo-grounder":
-        from envelope.victims.paligemma import load_paligemma
-
-        return load_paligemma(folder, name=spec, threads=threads)
-    if spec == "demo-detector":
-        from envelope.victims.demo.detector import load_detector
-
-        return load_detector(folder, threads=threads)
-    from envelope.victims.demo.classifier import load_classifier
-
-    return load_classifier(folder, threads=threads)
-
-
-def _onnx(spec: str, location: str, options: dict[str, str], threads: int) -> Victim:
-    from envelope.victims.onnx import OnnxOptions, load_onnx
-
-    _refuse_extra(spec, options, ("preset", "labels", "size", "confidence", "iou"))
-    if not location:
-        raise InputError(f"victim {spec!r}: wanted a file, as in onnx:model.onnx?preset=yolox")
-    return load_onnx(Path(location), OnnxOptions.from_query(options, spec), threads=threads)
-
-
-def _paligemma(spec: str, location: str, options: dict[str, str], threads: int) -> Victim:
-    from envelope.victims.paligemma import load_paligemma
-
-    _refuse_extra(spec, options, ())
-    if not location:
-        raise InputError(
-            f"victim {spec!r}: wanted a folder with a checkpoint, as in paligemma:FOLDER"
-        )
-    return load_paligemma(Path(location), name=spec, threads=threads)
-
-
-def _refuse_extra(spec: str, options: dict[str, str], known: tuple[str, ...]) -> None:
-    unknown = sorted(set(options) - set(known))
+def _check(spec: str, entry: Entry, location: str, options: dict[str, str]) -> None:
+    """Refuse what the entry cannot take, and what is not there yet."""
+    unknown = sorted(set(options) - set(entry.options))
     if unknown:
-        wanted = f"it takes: {', '.join(known)}" if known else "it takes none"
-        raise InputError(f"victim {spec!r}: unknown option {unknown[0]!r}; {wanted}")
+        known = f"it takes: {', '.join(entry.options)}" if entry.options else "it takes none"
+        raise InputError(f"victim {spec!r}: unknown option {unknown[0]!r}; {known}")
+    if location and not entry.takes:
+        raise InputError(f"victim {spec!r}: {entry.name} takes no path; write {entry.name}")
+    if not location and entry.takes and not entry.optional:
+        raise InputError(
+            f"victim {spec!r}: wanted a path after the colon, as in {entry.name}:{entry.takes}"
+        )
+    now = entry.state()
+    if now.status == "needs install":
+        raise InputError(f"victim {spec!r} needs packages that are not installed: {now.hint}")
+    if now.status == "needs file" and not location:
+        raise InputError(f"victim {spec!r} has no weights here; get them with: {now.hint}")
 
 
-_LOADERS: dict[str, Callable[[str, str, dict[str, str], int], Victim]] = {
-    "demo-detector": _demo,
-    "demo-classifier": _demo,
-    "demo-grounder": _demo,
-    "onnx": _onnx,
-    "paligemma": _paligemma,
-}
+@cache
+def _entries() -> dict[str, Entry]:
+    found: dict[str, Entry] = {}
+    for table in TABLES:
+        for entry in importlib.import_module(f"envelope.victims.{table}").ENTRIES:
+            if entry.name in found:
+                raise ValueError(f"two victims are called {entry.name!r}; see {table}")
+            found[entry.name] = entry
+    return found

@@ -15,7 +15,8 @@ from envelope.victims.demo.measures import iou, localized
 from envelope.victims.demo.pictures import PictureSettings, make_picture
 from envelope.victims.demo.signs import CLASSES, STOP
 from envelope.victims.protocols import Classifier, Detections, Detector, Grounder
-from envelope.victims.registry import ASSETS, load_victim
+from envelope.victims.registry import load_victim
+from envelope.victims.roster_demo import ASSETS
 from scene.errors import InputError
 
 NAMES = ("demo-detector", "demo-classifier", "demo-grounder")

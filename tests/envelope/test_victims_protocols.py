@@ -98,20 +98,20 @@ def test_the_roster() -> None:
     rows = {entry.name: entry for entry in list_victims()}
     assert {"demo-detector", "demo-classifier", "demo-grounder", "onnx", "paligemma"} <= set(rows)
     assert rows["demo-classifier"].kind == "classifier"
-    assert "onnx:PATH" in rows["onnx"].state
+    assert rows["onnx"].state.startswith("give a path: onnx:FILE")
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("yolo99", "there is no victim 'yolo99'; the victims are: demo-detector"),
-        ("onnx", "wanted a file"),
+        ("onnx", "wanted a path after the colon, as in onnx:FILE"),
         ("onnx:/nowhere/x.onnx", "there is no file /nowhere/x.onnx"),
         ("onnx:/x.onnx?preset=ssd", "no preset 'ssd'; the presets are: yolox"),
         ("onnx:/x.onnx?colour=bgr", "unknown option 'colour'"),
         ("onnx:/x.onnx?iou=7", "iou wants a number in 0..1"),
         ("paligemma:/nowhere", "holds no PaliGemma checkpoint"),
-        ("demo-detector:file", "take no path"),
+        ("demo-detector:file", "demo-detector takes no path"),
     ],
 )
 def test_bad_specs_say_what_to_do(spec: str, message: str) -> None:
@@ -122,9 +122,9 @@ def test_bad_specs_say_what_to_do(spec: str, message: str) -> None:
 
 
 def test_missing_demo_weights_name_the_command(tmp_path, monkeypatch) -> None:
-    from envelope.victims import registry
+    from envelope.victims import roster_demo
 
-    monkeypatch.setattr(registry, "ASSETS", tmp_path)
+    monkeypatch.setattr(roster_demo, "ASSETS", tmp_path)
     with pytest.raises(InputError, match="advscene train-demo"):
         load_victim("demo-detector")
     assert not any(e.ready for e in list_victims() if e.name.startswith("demo"))

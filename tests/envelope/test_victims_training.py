@@ -219,14 +219,14 @@ def test_gates() -> None:
 
 
 def test_smoke_run_writes_three_victims_that_load(tmp_path: Path, monkeypatch) -> None:
-    from envelope.victims import registry
+    from envelope.victims import registry, roster_demo
 
     monkeypatch.setattr("envelope.victims.demo.dataset.CHUNK", 8)
     figures = train_demo(tmp_path / "victims", SMOKE)
     assert set(figures["weights"]) == {"demo-detector", "demo-classifier", "demo-grounder"}
     stored = json.loads((tmp_path / "victims" / "metrics.json").read_text())
     assert stored["weights"] == figures["weights"]
-    monkeypatch.setattr(registry, "ASSETS", tmp_path / "victims")
+    monkeypatch.setattr(roster_demo, "ASSETS", tmp_path / "victims")
     for name in stored["weights"]:
         victim = registry.load_victim(name)
         assert victim.info.weights_hash == stored["weights"][name]["sha256"]

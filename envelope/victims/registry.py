@@ -18,7 +18,9 @@ from scene.errors import InputError
 TABLES = (
     "roster_demo",
     "roster_files",
+    "roster_ultralytics",
     "roster_vlm",
+    "roster_hub",
 )
 """Modules of this package that define `ENTRIES`, in the order in which victims are listed."""
 

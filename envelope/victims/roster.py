@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from envelope.victims.protocols import Kind, Victim
+from scene.errors import InputError
 
 Status = Literal["ready", "needs install", "needs file"]
 
@@ -122,3 +123,21 @@ def find_weights(file_name: str) -> Path | None:
         if (folder / file_name).is_file():
             return folder / file_name
     return None
+
+
+def number_option(
+    request: Request, name: str, default: float, low: float, high: float
+) -> float:
+    """A number from behind the question mark, in low..high. Raises InputError."""
+    text = request.options.get(name)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise InputError(
+            f"victim {request.spec!r}: {name} wants a number in {low:g}..{high:g}, found {text!r}"
+        )
+    return value

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Protocol
 
 import tyro
 
+from app.commands.convert import Convert
 from app.commands.embed import Embed
 from app.commands.envelope import Envelope
 from app.commands.inspect import Inspect
@@ -41,6 +42,7 @@ COMMANDS = (
     | _named(Envelope, "envelope")
     | _named(Render, "render")
     | _named(Inspect, "inspect")
+    | _named(Convert, "convert")
     | _named(Reconstruct, "reconstruct")
     | _named(MakePatch, "make-patch")
     | _named(MakeDemo, "make-demo")

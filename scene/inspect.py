@@ -9,6 +9,7 @@ import numpy as np
 
 from scene.capture import Capture
 from scene.captures import load_capture
+from scene.io.load import files_of, holds_gaussians
 from scene.scene import Scene, load_scene
 
 
@@ -18,7 +19,7 @@ def describe(path: str | Path) -> dict[str, Any]:
     Raises InputError.
     """
     path = Path(path)
-    if path.is_dir() or path.suffix.lower() in (".json", ".txt", ".bin"):
+    if path.suffix.lower() in (".txt", ".bin") or not holds_gaussians(path):
         return _describe_capture(path, load_capture(path))
     return _describe_scene(path, load_scene(path))
 
@@ -42,7 +43,7 @@ def _describe_scene(path: Path, scene: Scene) -> dict[str, Any]:
         "file": str(path),
         "kind": "scene",
         "format": facts["format"],
-        "size": _bytes(path.stat().st_size),
+        "size": _bytes(sum(part.stat().st_size for part in files_of(path))),
         "gaussians": len(gaussians),
         "sh_degree": gaussians.sh_degree,
         "memory": _bytes(sum(a.nbytes for a in (gaussians.means, gaussians.quats,

@@ -61,25 +61,28 @@ class Scene:
     provenance: dict[str, Any] = field(default_factory=dict)
 
 
-def load_scene(path: str | Path) -> Scene:
+def load_scene(path: str | Path, frame: str = "original") -> Scene:
     """Open a splat file of any format, with the sidecar `<stem>.scene.json` where there is one.
+
+    path: a file, or the folder of an unbundled SOG or of a nerfstudio run.
+    frame: "original" undoes a nerfstudio run's normalisation, "normalised" keeps it.
 
     Without sidecar cameras those of a cameras.json beside the splat are used, and noted. Up comes
     from the sidecar, else the splat file, else the cameras (estimated), else a default;
     `up_source` says which. Raises InputError.
     """
-    from scene.io.load import load_gaussians
+    from scene.io.load import load_gaussians, splat_file
     from scene.io.sidecar import Sidecar, read_sidecar, sidecar_path
 
-    path = Path(path)
-    loaded = load_gaussians(path)
+    path = splat_file(Path(path))
+    loaded = load_gaussians(path, frame)
     beside = sidecar_path(path)
     sidecar = read_sidecar(beside) if beside.is_file() else Sidecar()
     cameras, camera_notes = (sidecar.cameras, []) if sidecar.cameras else _cameras_beside(path)
     up, up_source = _choose_up(sidecar, loaded, cameras)
     return Scene(
         gaussians=loaded.gaussians,
-        name=sidecar.name or path.stem.removesuffix(".compressed"),
+        name=sidecar.name or loaded.name or path.stem.removesuffix(".compressed"),
         cameras=cameras,
         up=up,
         up_source=up_source,
@@ -90,10 +93,12 @@ def load_scene(path: str | Path) -> Scene:
     )
 
 
-def save_scene(scene: Scene, path: str | Path) -> Scene:
-    """Write `scene` as `.ply` or `.compressed.ply` plus its sidecar; returns it with the new hash.
+def save_scene(scene: Scene, path: str | Path, also_fits: tuple[str, ...] = ()) -> Scene:
+    """Write `scene` in any format that can be written, plus its sidecar; returns it with the hash.
 
-    Compressed PLY rounds the Gaussians (positions to 1/2000 of a chunk, 8-bit colors).
+    `.ply` and `.safetensors` are exact; `.compressed.ply` and `.spz` round (`save_compressed_ply`,
+    `save_spz`). also_fits: hashes of other files of the same name and frame that the sidecar
+    belongs to as well.
     """
     from scene.io.load import save_gaussians
     from scene.io.sidecar import sidecar_path, write_sidecar
@@ -102,14 +107,24 @@ def save_scene(scene: Scene, path: str | Path) -> Scene:
     save_gaussians(scene.gaussians, path)
     digest = file_sha256(path)
     scene = replace(scene, provenance={**scene.provenance, "file": path.name, "sha256": digest})
-    write_sidecar(scene, sidecar_path(path), digest)
+    write_sidecar(scene, sidecar_path(path), (digest, *also_fits))
     return scene
 
 
 def file_sha256(path: Path) -> str:
-    """Hex SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Hex SHA-256 of a scene file's bytes; of all their hashes where it stands for several."""
+    from scene.io.load import files_of
+
+    digests = []
+    for part in files_of(path):
+        try:
+            with part.open("rb") as file:
+                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+        except OSError as error:
+            raise InputError(f"{part}: cannot be read ({error.strerror})") from error
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _cameras_beside(path: Path) -> tuple[tuple[CaptureCamera, ...], list[str]]:
@@ -145,7 +160,7 @@ def _provenance(
 ) -> dict[str, Any]:
     digest = file_sha256(path)
     notes = [*loaded.notes, *camera_notes]
-    if sidecar.splat_sha256 not in (None, digest):
+    if sidecar.splat_sha256 and digest not in sidecar.splat_sha256:
         notes.append("the scene file was written for another version of this splat file")
     dropped = loaded.dropped
     return {

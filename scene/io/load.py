@@ -5,35 +5,52 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.io.compressed_ply import (
     gaussians_from_compressed_ply,
     is_compressed,
+    morton_order,
     save_compressed_ply,
 )
+from scene.io.ksplat import is_ksplat, load_ksplat
 from scene.io.loaded import LoadedGaussians
 from scene.io.ply import gaussians_from_ply, save_ply
 from scene.io.ply_file import read_ply_header
+from scene.io.safetensors_file import load_safetensors, save_safetensors
+from scene.io.sog import META, is_sog, is_sog_meta, load_sog, sog_files
 from scene.io.splat import load_splat
 from scene.io.spz import is_spz, load_spz
+from scene.io.spz_write import save_spz
 
-READABLE = ".ply, .compressed.ply, .spz or .splat"
-# Formats that hold Gaussians but have no reader here, so that the refusal can say what they are.
-_UNREAD_FORMATS = {
-    ".ksplat": "a .ksplat file (GaussianSplats3D)",
-    ".sog": "a SOG bundle",
-    ".ckpt": "a training checkpoint",
-    ".pt": "a training checkpoint",
-    ".pth": "a training checkpoint",
-    ".safetensors": "a safetensors file",
+READABLE = (
+    ".ply, .compressed.ply, .spz, .splat, .ksplat, .sog, .safetensors, a .pt or .ckpt checkpoint, "
+    "or a nerfstudio run's config.yml"
+)
+WRITERS = {
+    ".compressed.ply": save_compressed_ply,
+    ".ply": save_ply,
+    ".spz": save_spz,
+    ".safetensors": save_safetensors,
 }
+"""What writes Gaussians, by the end of the file's name; the first that fits."""
+
+_CHECKPOINT_SUFFIXES = (".pt", ".pth", ".ckpt")
 
 
-def load_gaussians(path: str | Path) -> LoadedGaussians:
-    """Read a splat file of any known format. Raises InputError, one sentence, for all others."""
-    path = Path(path)
+def load_gaussians(path: str | Path, frame: str = "original") -> LoadedGaussians:
+    """Read a splat file of any known format. Raises InputError, one sentence, for all others.
+
+    path: a file; or the folder of an unbundled SOG or of a nerfstudio run.
+    frame: "original" undoes the normalisation of a nerfstudio run, "normalised" keeps it; other
+    formats state none.
+    """
+    path = splat_file(Path(path))
     start = _first_bytes(path)
+    suffix = path.suffix.lower()
     if start.startswith(b"ply"):
         header = read_ply_header(path)
         if is_compressed(header):
@@ -41,20 +58,72 @@ def load_gaussians(path: str | Path) -> LoadedGaussians:
         return gaussians_from_ply(header)
     if is_spz(path, start):
         return load_spz(path)
-    if path.suffix.lower() == ".splat":
+    if suffix in _CHECKPOINT_SUFFIXES or _is_run_config(path):
+        # PyTorch takes seconds to import
+        from scene.io.checkpoint import load_checkpoint
+        from scene.io.nerfstudio import newest_checkpoint
+
+        checkpoint = newest_checkpoint(path.parent) if _is_run_config(path) else path
+        return load_checkpoint(checkpoint, frame)
+    if suffix == ".safetensors":
+        return load_safetensors(path)
+    if is_sog(path, start):
+        return load_sog(path)
+    if is_ksplat(path):
+        return load_ksplat(path)
+    if suffix == ".splat":
         return load_splat(path)
     raise _refusal(path, start)
 
 
 def save_gaussians(gaussians: Gaussians, path: str | Path) -> None:
-    """Write `.compressed.ply` or `.ply`, by the name's end. Raises InputError for another."""
+    """Write by the name's end: see `WRITERS`. Raises InputError for another."""
     path = Path(path)
+    for end, write in WRITERS.items():
+        if path.name.lower().endswith(end):
+            write(gaussians, path)
+            return
+    raise InputError(f"{path}: wanted a name that ends in {', '.join(WRITERS)}")
+
+
+def written_order(gaussians: Gaussians, path: Path) -> NDArray[np.int64]:
+    """(N,) the Gaussian that each row of `path` holds after `save_gaussians`."""
     if path.name.lower().endswith(".compressed.ply"):
-        save_compressed_ply(gaussians, path)
-    elif path.suffix.lower() == ".ply":
-        save_ply(gaussians, path)
-    else:
-        raise InputError(f"{path}: wanted a name that ends in .ply or .compressed.ply")
+        return morton_order(gaussians.means)
+    return np.arange(len(gaussians))
+
+
+def splat_file(path: Path) -> Path:
+    """The file that stands for `path`: itself, or a folder's meta.json or config.yml."""
+    if path.is_dir():
+        for name, fits in ((META, is_sog_meta), ("config.yml", Path.is_file)):
+            if fits(path / name):
+                return path / name
+    return path
+
+
+def holds_gaussians(path: Path) -> bool:
+    """Whether a folder, .json or .yml is a scene rather than a capture; True for other files."""
+    path = splat_file(path)
+    if path.suffix.lower() == ".json":
+        return is_sog_meta(path)
+    return not path.is_dir()
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """Every file that `path` stands for, itself first. Raises InputError."""
+    path = splat_file(path)
+    if path.suffix.lower() == ".json" and is_sog_meta(path):
+        return sog_files(path)
+    if _is_run_config(path):
+        from scene.io.nerfstudio import newest_checkpoint
+
+        return (path, newest_checkpoint(path.parent))
+    return (path,)
+
+
+def _is_run_config(path: Path) -> bool:
+    return path.suffix.lower() in (".yml", ".yaml")
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -81,10 +150,8 @@ def _refusal(path: Path, start: bytes) -> InputError:
         return InputError(f"{path}: ends in .ply, but does not begin with 'ply': it is damaged")
     if suffix == ".spz":
         return InputError(f"{path}: is not SPZ: it is neither gzip data nor begins with NGSP")
-    if suffix in _UNREAD_FORMATS:
-        return InputError(
-            f"{path}: {_UNREAD_FORMATS[suffix]} is not read yet; convert it to .ply first"
-        )
+    if suffix == ".sog":
+        return InputError(f"{path}: is not SOG: it is no zip archive")
     if start.startswith((b"glTF", b"solid", b"v ", b"# ")) or suffix in {".obj", ".glb", ".stl"}:
         return InputError(f"{path}: looks like a mesh, not Gaussians; wanted {READABLE}")
     kind = "a zip archive" if zipfile.is_zipfile(path) else f"the suffix {suffix or '(none)'}"

@@ -15,6 +15,7 @@ class LoadedGaussians:
     dropped: which file rows were unusable, and which row each Gaussian came from.
     notes: sentences about what was assumed or converted, for the user.
     up: the signed up axis where the file itself states one.
+    name: what to call the scene where the file's own name says nothing (meta.json, config.yml).
     """
 
     gaussians: Gaussians
@@ -22,3 +23,4 @@ class LoadedGaussians:
     dropped: DropReport
     notes: tuple[str, ...] = ()
     up: tuple[float, float, float] | None = None
+    name: str | None = None

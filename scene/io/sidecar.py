@@ -34,7 +34,7 @@ class Sidecar:
     metres_per_unit: float | None = None
     target: TargetBox | None = None
     background: tuple[float, float, float] | None = None
-    splat_sha256: str | None = None
+    splat_sha256: tuple[str, ...] = ()
     provenance: dict[str, Any] = field(default_factory=dict)
 
 
@@ -73,13 +73,13 @@ def read_sidecar(path: Path) -> Sidecar:
         metres_per_unit=scale,
         target=_target(path, fields.get("target")),
         background=background,
-        splat_sha256=check.text("splat_sha256"),
+        splat_sha256=check.texts("splat_sha256"),
         provenance=check.mapping("provenance"),
     )
 
 
-def write_sidecar(scene: Scene, path: Path, splat_sha256: str) -> None:
-    """Write the sidecar of `scene`, whose splat file has the hash `splat_sha256`."""
+def write_sidecar(scene: Scene, path: Path, splat_sha256: tuple[str, ...]) -> None:
+    """Write the sidecar of `scene`, whose splat files (one per format) have these hashes."""
     target = scene.target
     fields: dict[str, Any] = {
         "version": SIDECAR_VERSION,
@@ -99,7 +99,7 @@ def write_sidecar(scene: Scene, path: Path, splat_sha256: str) -> None:
         "cameras": [
             {"name": c.name, "held_out": c.held_out, **c.camera.to_dict()} for c in scene.cameras
         ],
-        "splat_sha256": splat_sha256,
+        "splat_sha256": splat_sha256[0] if len(splat_sha256) == 1 else list(splat_sha256),
         "provenance": scene.provenance,
     }
     with atomic_write(path) as file:
@@ -121,6 +121,14 @@ class _Checker:
         if value is not None and not isinstance(value, str):
             raise self._wrong(name, "text")
         return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """One text or a list of them, as a tuple; empty where the file is silent."""
+        value = self.fields.get(name)
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        if not all(isinstance(item, str) for item in values):
+            raise self._wrong(name, "text")
+        return tuple(values)
 
     def mapping(self, name: str) -> dict[str, Any]:
         value = self.fields.get(name)

@@ -23,18 +23,27 @@ from scene.io.loaded import LoadedGaussians
 FloatArray = NDArray[np.float32]
 ByteArray = NDArray[np.uint8]
 
-_MAGIC = b"NGSP"
+MAGIC = b"NGSP"
 _GZIP_MAGIC = b"\x1f\x8b"
-_MAX_POINTS = 10_000_000
-_MAX_DEFLATE_RATIO = 1040
-_HEADER = struct.Struct("<4sIIBBBB")
+MAX_POINTS = 10_000_000
+_SPARED = 4096
+_MOST_EXTENSION_BYTES = 1 << 16
+_ZSTD_HEADER_BYTES = 32
+HEADER = struct.Struct("<4sIIBBBB")
 _STREAM = struct.Struct("<QQ")
-_ANTIALIASED = 1
-_COLOR_SCALE = 0.15
+_EXTENSION = struct.Struct("<II")
+_FRAME_EXTENSION = 0xADBE0003
+_RIGHT_UP_BACK, _RIGHT_DOWN_FORWARD = 4, 6
+_ANTIALIASED, _EXTENDED = 1, 2
+COLOR_SCALE = 0.15
 _SH_SIZES = (0, 3, 8, 15)
 # Signs of the harmonics 1 to 15 (3DGS order) under (x, -y, -z): each is odd in y and z together or
 # even, e.g. degree 1 is y, z, x.
-_SH_SIGNS = np.array([-1, -1, 1, -1, 1, 1, -1, 1, -1, 1, -1, -1, 1, -1, 1], dtype=np.float32)
+SH_SIGNS = np.array([-1, -1, 1, -1, 1, 1, -1, 1, -1, 1, -1, -1, 1, -1, 1], dtype=np.float32)
+FLIP = np.array([1, -1, -1], dtype=np.float32)
+"""Between SPZ's right-up-back frame and right-down-forward, either way."""
+OTHER_PARTS = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])
+"""The three parts that are stored when part i of a quaternion is left out."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class _Header:
 def is_spz(path: Path, start: bytes) -> bool:
     """Whether a file that begins with `start` is SPZ; gzip data only by its name."""
     gzip = start.startswith(_GZIP_MAGIC) and path.suffix.lower() == ".spz"
-    return gzip or start.startswith(_MAGIC)
+    return gzip or start.startswith(MAGIC)
 
 
 def load_spz(path: str | Path) -> LoadedGaussians:
@@ -65,63 +74,92 @@ def load_spz(path: str | Path) -> LoadedGaussians:
     path = Path(path)
     data = path.read_bytes()
     if data.startswith(_GZIP_MAGIC):
-        header, streams = _gzip_streams(path, data)
-    elif data.startswith(_MAGIC):
-        header, streams = _zstd_streams(path, data)
+        header, streams, extensions = _gzip_streams(path, data)
+    elif data.startswith(MAGIC):
+        header, streams, extensions = _zstd_streams(path, data)
     else:
         raise InputError(f"{path}: wanted an SPZ file, but it is neither gzip nor begins with NGSP")
     n = header.count
     positions, opacities, colors, scales, rotations, harmonics = (
         np.frombuffer(stream, np.uint8).reshape(n, -1) for stream in streams
     )
-    flip = np.array([1, -1, -1], dtype=np.float32)
-    dc = (colors / np.float32(255) - np.float32(0.5)) / np.float32(_COLOR_SCALE)
+    turned = _is_turned(path, extensions if header.flags & _EXTENDED else b"")
+    flip, signs = (FLIP, SH_SIGNS) if turned else (np.ones_like(FLIP), np.ones_like(SH_SIGNS))
+    dc = (colors / np.float32(255) - np.float32(0.5)) / np.float32(COLOR_SCALE)
     rest = (harmonics.reshape(n, -1, 3).astype(np.float32) - 128) / 128
-    rest *= _SH_SIGNS[: rest.shape[1], None]
+    rest *= signs[: rest.shape[1], None]
     try:
         gaussians, dropped = Gaussians.validated(
             _positions(positions, header.fractional_bits) * flip,
-            _rotations(rotations) * np.concatenate([[1], flip]).astype(np.float32),
+            _rotations(rotations) * np.append(np.float32(1), flip),
             np.exp(scales / np.float32(16) - np.float32(10)),
             opacities[:, 0] / np.float32(255),
             np.concatenate([dc[:, None], rest], axis=1),
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    notes = ["turned from SPZ's right-up-back frame to right-down-forward"]
+    notes = ["turned from SPZ's right-up-back frame to right-down-forward"] if turned else []
     if header.flags & _ANTIALIASED:
         notes.append("trained for anti-aliased drawing: switch that on in the render settings")
     return LoadedGaussians(gaussians, f"spz {header.version}", dropped, tuple(notes))
 
 
+def _is_turned(path: Path, extensions: bytes) -> bool:
+    """Whether the file is in SPZ's own frame; one extension can state another.
+
+    extensions: records of type, length, payload.
+    """
+    position = 0
+    while position + _EXTENSION.size <= len(extensions):
+        kind, length = _EXTENSION.unpack_from(extensions, position)
+        position += _EXTENSION.size
+        if kind == _FRAME_EXTENSION and length == 4 and position + 4 <= len(extensions):
+            (frame,) = struct.unpack_from("<I", extensions, position)
+            if frame not in (0, _RIGHT_UP_BACK, _RIGHT_DOWN_FORWARD):
+                raise InputError(
+                    f"{path}: SPZ in coordinate system {frame} is not read (right-up-back and "
+                    f"right-down-forward are); save it in one of those"
+                )
+            return bool(frame != _RIGHT_DOWN_FORWARD)
+        position += length
+    return True
+
+
 def _parse_header(path: Path, data: bytes) -> _Header:
-    if len(data) < _HEADER.size:
+    if len(data) < HEADER.size:
         raise InputError(f"{path}: the file is cut off in its SPZ header")
-    magic, version, count, degree, bits, flags, streams = _HEADER.unpack_from(data)
-    if magic != _MAGIC:
+    magic, version, count, degree, bits, flags, streams = HEADER.unpack_from(data)
+    if magic != MAGIC:
         raise InputError(f"{path}: wanted an SPZ file, found other gzip data")
     if version not in (2, 3, 4):
         raise InputError(f"{path}: SPZ version {version} is not read (2, 3 and 4 are)")
     if degree > 3 or bits > 24:
         raise InputError(f"{path}: wanted SH degree 0 to 3 and at most 24 fractional bits, found "
                          f"{degree} and {bits}")  # fmt: skip
-    if not 0 < count <= _MAX_POINTS:
-        raise InputError(f"{path}: wanted 1 to {_MAX_POINTS} Gaussians, its header says {count}")
+    if not 0 < count <= MAX_POINTS:
+        raise InputError(f"{path}: wanted 1 to {MAX_POINTS} Gaussians, its header says {count}")
     return _Header(version, count, degree, bits, flags, streams)
 
 
-def _gzip_streams(path: Path, data: bytes) -> tuple[_Header, list[bytes]]:
+def _check_count(path: Path, header: _Header, size: int) -> None:
+    """Positions are noise to a compressor: more Gaussians than bytes are a bomb, no scene."""
+    if header.count > size + _SPARED:
+        raise InputError(
+            f"{path}: the file is cut off: {header.count} Gaussians cannot be in {size} bytes"
+        )
+
+
+def _gzip_streams(path: Path, data: bytes) -> tuple[_Header, list[bytes], bytes]:
     inflater = zlib.decompressobj(wbits=31)
     try:
-        start = inflater.decompress(data, _HEADER.size)
+        start = inflater.decompress(data, HEADER.size)
         header = _parse_header(path, start)
         if header.version > 3:
             raise InputError(f"{path}: SPZ version {header.version} inside gzip is not valid")
         needed = sum(header.sizes)
-        if needed > len(data) * _MAX_DEFLATE_RATIO:
-            raise InputError(f"{path}: the file is cut off: {header.count} Gaussians cannot be in "
-                             f"{len(data)} bytes")  # fmt: skip
+        _check_count(path, header, len(data))
         body = inflater.decompress(inflater.unconsumed_tail, needed)
+        extensions = inflater.decompress(inflater.unconsumed_tail, _MOST_EXTENSION_BYTES)
     except zlib.error as error:
         raise InputError(f"{path}: the gzip data is damaged ({error})") from error
     if len(body) < needed:
@@ -130,17 +168,18 @@ def _gzip_streams(path: Path, data: bytes) -> tuple[_Header, list[bytes]]:
             f"{len(body)}"
         )
     edges = np.cumsum([0, *header.sizes]).tolist()
-    return header, [body[a:b] for a, b in pairwise(edges)]
+    return header, [body[a:b] for a, b in pairwise(edges)], extensions
 
 
-def _zstd_streams(path: Path, data: bytes) -> tuple[_Header, list[bytes]]:
+def _zstd_streams(path: Path, data: bytes) -> tuple[_Header, list[bytes], bytes]:
     header = _parse_header(path, data)
+    _check_count(path, header, len(data))
     if header.version < 4:
         raise InputError(f"{path}: SPZ version {header.version} must be gzip data; gzip the file")
     sizes = [size for size in header.sizes if size]
-    if len(data) < 32 or header.streams != len(sizes):
+    if len(data) < _ZSTD_HEADER_BYTES or header.streams != len(sizes):
         raise InputError(f"{path}: wanted {len(sizes)} SPZ streams, found {header.streams}")
-    (table,) = struct.unpack_from("<I", data, _HEADER.size)
+    (table,) = struct.unpack_from("<I", data, HEADER.size)
     position = table + len(sizes) * _STREAM.size
     if position > len(data):
         raise InputError(f"{path}: the file is cut off in its table of streams")
@@ -154,15 +193,13 @@ def _zstd_streams(path: Path, data: bytes) -> tuple[_Header, list[bytes]]:
             )
         streams.append(_unzstd(path, data[position : position + packed], size))
         position += packed
-    return header, streams + [b""] * (6 - len(streams))
+    return header, streams + [b""] * (6 - len(streams)), data[_ZSTD_HEADER_BYTES:table]
 
 
 def _unzstd(path: Path, data: bytes, size: int) -> bytes:
     """Exactly `size` bytes; never more memory than that."""
-    try:
-        import zstandard
-    except ImportError as error:
-        raise InputError(f"{path}: SPZ version 4 needs zstandard: pip install zstandard") from error
+    import zstandard
+
     try:
         with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data) as reader:
             content = reader.read(size)
@@ -194,8 +231,7 @@ def _rotations(raw: ByteArray) -> FloatArray:
     small = (fields & 0x1FF) / np.float32(511) * np.float32(np.sqrt(0.5))
     small = np.where(fields >> 9, -small, small).astype(np.float32)
     quats = np.empty((len(raw), 4), dtype=np.float32)
-    others = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])[largest]
-    np.put_along_axis(quats, others, small, axis=1)
+    np.put_along_axis(quats, OTHER_PARTS[largest], small, axis=1)
     rest = np.sqrt(np.maximum(0, 1 - (small * small).sum(axis=1)))
     np.put_along_axis(quats, largest[:, None], rest[:, None], axis=1)
     return quats[:, [3, 0, 1, 2]]

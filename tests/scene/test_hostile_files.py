@@ -109,7 +109,7 @@ def test_lying_counts_are_refused_before_memory_is_taken(good_file, count):
         ("a.ply", b"ply\nformat ascii 1.0\nproperty float x\nend_header\n", "cannot read the PLY header line"),
         ("a.ply", b"ply\nformat ascii 1.0\nelement vertex 1\nproperty quad x\nend_header\n", "cannot read the PLY header line"),
         ("a.ply", b"ply\nformat ascii 1.0\ncomment \xff\nend_header\n", "not ASCII"),
-        ("a.ksplat", b"\0" * 64, "not read yet"),
+        ("a.ksplat", b"\0" * 64, "cut off"),
         ("a.splat", b"\0" * 65, "no multiple of 32"),
         ("a.splat", b"\0" * 64, "no usable Gaussian"),
         ("a.spz", b"\x1f\x8b" + b"\0" * 64, "gzip data is damaged"),

@@ -110,7 +110,7 @@ def test_a_wrong_sidecar_names_file_and_field(tmp_path, change, sentence):
 
 
 def test_saving_under_another_suffix_is_refused_and_writes_nothing(tmp_path):
-    with pytest.raises(InputError, match=r"\.ply or \.compressed\.ply"):
+    with pytest.raises(InputError, match=r"ends in \.compressed\.ply, \.ply, \.spz"):
         save_scene(full_scene(), tmp_path / "a.splat")
     assert list(tmp_path.iterdir()) == []
 

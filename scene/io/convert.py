@@ -1,0 +1,98 @@
+"""A scene file in another format, and what that cost: measured by reading the new file back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from scene.errors import InputError
+from scene.gaussians import Gaussians
+from scene.io.load import WRITERS, files_of, load_gaussians, splat_file, written_order
+from scene.io.sidecar import sidecar_path
+from scene.scene import load_scene, save_scene
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What `convert` did. Errors are maxima over all Gaussians, of the file read back.
+
+    max_position_error: in scene units; max_position_error_of_extent: over the longest side of the
+    scene's bounds. max_scale_ratio: >= 1, the worst factor on a standard deviation.
+    max_rotation_error_deg: angle between the rotations. max_opacity_error: of [0, 1].
+    max_color_error: sRGB at degree 0, as drawn (clipped to [0, 1]). max_sh_error: coefficients.
+    lost: Gaussians that the new file's reader drops.
+    """
+
+    source: str
+    target: str
+    source_format: str
+    target_format: str
+    gaussians: int
+    sh_degree: int
+    source_bytes: int
+    target_bytes: int
+    max_position_error: float
+    max_position_error_of_extent: float
+    max_scale_ratio: float
+    max_rotation_error_deg: float
+    max_opacity_error: float
+    max_color_error: float
+    max_sh_error: float
+    lost: int
+    notes: tuple[str, ...]
+
+
+def convert(source: str | Path, target: str | Path, frame: str = "original") -> Conversion:
+    """Write the scene `source` as `target` (format by its name), with its sidecar.
+
+    frame: see `load_scene`. Raises InputError.
+    """
+    source, target = splat_file(Path(source)), Path(target)
+    if not target.name.lower().endswith(tuple(WRITERS)):
+        raise InputError(f"{target}: wanted a name that ends in {', '.join(WRITERS)}")
+    if target.exists() and source.exists() and target.samefile(source):
+        raise InputError(f"{target}: is the file to convert; wanted another name")
+    scene = load_scene(source, frame)
+    facts = scene.provenance
+    origin = {"file": source.name, "sha256": facts["sha256"], "format": facts["format"]}
+    # same-named files of one folder share a sidecar, but only where they share a frame
+    shared = sidecar_path(target).resolve() == sidecar_path(source).resolve()
+    also_fits = (facts["sha256"],) if shared else ()
+    scene = replace(scene, provenance={**facts, "converted_from": origin})
+    save_scene(scene, target, also_fits)
+    loaded = load_gaussians(target)
+    written = scene.gaussians.select(written_order(scene.gaussians, target)[loaded.dropped.kept])
+    return Conversion(
+        source=str(source),
+        target=str(target),
+        source_format=facts["format"],
+        target_format=loaded.format,
+        gaussians=len(scene.gaussians),
+        sh_degree=scene.gaussians.sh_degree,
+        source_bytes=sum(part.stat().st_size for part in files_of(source)),
+        target_bytes=target.stat().st_size,
+        lost=loaded.dropped.total,
+        notes=tuple(facts["notes"]),
+        **_loss(written, loaded.gaussians),
+    )
+
+
+def _loss(before: Gaussians, after: Gaussians) -> dict[str, float]:
+    position = float(np.linalg.norm(after.means - before.means, axis=1).max())
+    extent = float(np.ptp(before.means, axis=0).max())
+    with np.errstate(over="ignore", divide="ignore"):
+        ratio = float(np.exp(np.abs(np.log(after.scales) - np.log(before.scales)).max()))
+    # the chord of the half angle: exact for small angles, where an arc cosine is not
+    chords = np.minimum(*(np.linalg.norm(after.quats - s * before.quats, axis=1) for s in (1, -1)))
+    colors = np.clip(after.base_colors, 0, 1) - np.clip(before.base_colors, 0, 1)
+    return {
+        "max_position_error": position,
+        "max_position_error_of_extent": position / extent if extent else 0.0,
+        "max_scale_ratio": ratio,
+        "max_rotation_error_deg": float(np.degrees(4 * np.arcsin(chords.max() / 2))),
+        "max_opacity_error": float(np.abs(after.opacities - before.opacities).max()),
+        "max_color_error": float(np.abs(colors).max()),
+        "max_sh_error": float(np.abs(after.sh[:, 1:] - before.sh[:, 1:]).max(initial=0)),
+    }

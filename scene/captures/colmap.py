@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scene.camera import Camera
-from scene.capture import Capture, Frame
+from scene.capture import Capture, Frame, FrameMask
 from scene.captures.colmap_model import ColmapCamera, ColmapImage, ColmapModel
 from scene.captures.colmap_read import read_binary_model, read_text_model
 from scene.captures.lens import Lens, LensModel
-from scene.captures.pictures import find_picture, picture_size, size_factors, usage_notes
+from scene.captures.pictures import find_picture, inside, picture_size, size_factors, usage_notes
 from scene.errors import InputError
 from scene.gaussians import quaternions_to_matrices
 from scene.up import estimate_up
 
 _MODEL_FOLDERS = ("", "sparse/0", "sparse", "reconstruction", "colmap/sparse/0", "dense/sparse")
+_MASK_FOLDERS = ("masks", "../masks", "mask", "../mask")
 _PICTURE_FOLDERS = ("images", "../images", "../../images", "../../../images", "input", "")
 
 # How each COLMAP model's parameters map to ours: indices of fx, fy, cx, cy, the lens, and the
@@ -32,7 +34,18 @@ _MODELS: dict[str, tuple[tuple[int, int, int, int], LensModel | None, tuple[int,
     "SIMPLE_RADIAL_FISHEYE": ((0, 0, 1, 2), "fisheye", (3, -1, -1, -1)),
     "RADIAL_FISHEYE": ((0, 0, 1, 2), "fisheye", (3, 4, -1, -1)),
     "OPENCV_FISHEYE": ((0, 1, 2, 3), "fisheye", (4, 5, 6, 7)),
+    "SIMPLE_FISHEYE": ((0, 0, 1, 2), "fisheye", (-1, -1, -1, -1)),
+    "FISHEYE": ((0, 1, 2, 3), "fisheye", (-1, -1, -1, -1)),
+    "FOV": ((0, 1, 2, 3), "fov", (4,)),
+    "THIN_PRISM_FISHEYE": ((0, 1, 2, 3), "thin_prism_fisheye", tuple(range(4, 12))),
+    "RAD_TAN_THIN_PRISM_FISHEYE": (
+        (0, 1, 2, 3), "rad_tan_thin_prism_fisheye", tuple(range(4, 16))
+    ),
+    "SIMPLE_DIVISION": ((0, 0, 1, 2), "division", (3,)),
+    "DIVISION": ((0, 1, 2, 3), "division", (4,)),
+    "EUCM": ((0, 1, 2, 3), "eucm", (4, 5)),
 }
+_PINHOLE_AT_ZERO = ("opencv", "fov", "division")
 
 
 def find_colmap_model(folder: Path) -> Path | None:
@@ -48,8 +61,9 @@ def find_colmap_model(folder: Path) -> Path | None:
 def load_colmap(folder: Path) -> Capture:
     """Read a COLMAP model, text or binary, and the pictures beside it.
 
-    Pinhole cameras are used as they are; distorted ones by undistorting the pictures; models that
-    OpenCV does not have are refused by name. Raises InputError.
+    Pinhole cameras are used as they are, distorted ones by undistorting the pictures; models that
+    no flat picture can stand for are refused by name. Masks are those of a folder masks beside
+    the pictures' folder. Raises InputError.
     """
     model_folder = find_colmap_model(folder)
     if model_folder is None:
@@ -59,6 +73,7 @@ def load_colmap(folder: Path) -> Capture:
     if not model.images:
         raise InputError(f"{model_folder}: the COLMAP model has no images")
     pictures = _picture_folder(folder, model_folder, model)
+    masks = _mask_folder(folder, pictures)
     frames, missing = [], []
     for image in sorted(model.images, key=lambda image: image.name):
         picture = find_picture(pictures, image.name, model_folder)
@@ -71,7 +86,8 @@ def load_colmap(folder: Path) -> Capture:
                 f"{model_folder}: image {image.name} names camera {image.camera_id}, which the "
                 f"model does not have"
             )
-        frames.append(_frame(image, camera, picture))
+        frame = _frame(image, camera, picture)
+        frames.append(replace(frame, mask=_mask(masks, image.name, model_folder)))
     if not frames:
         raise InputError(
             f"{model_folder}: none of the {len(missing)} pictures exists in {pictures} (the first "
@@ -80,6 +96,9 @@ def load_colmap(folder: Path) -> Capture:
     notes = list(usage_notes(len(model.images), missing))
     if any(frame.lens for frame in frames):
         notes.append("lens distortion is taken out of the pictures as they are read")
+    masked = sum(frame.mask is not None for frame in frames)
+    if 0 < masked < len(frames):
+        notes.append(f"{len(frames) - masked} of {len(frames)} frames have no mask")
     return Capture(
         frames=tuple(frames),
         points=model.points if len(model.points) else None,
@@ -112,6 +131,24 @@ def _picture_folder(folder: Path, model_folder: Path, model: ColmapModel) -> Pat
     return folder / "images"
 
 
+def _mask_folder(folder: Path, pictures: Path) -> Path | None:
+    candidates = [root / name for root in dict.fromkeys([folder, pictures])
+                  for name in _MASK_FOLDERS]  # fmt: skip
+    return next((candidate for candidate in candidates if candidate.is_dir()), None)
+
+
+def _mask(masks: Path | None, name: str, source: Path) -> FrameMask | None:
+    """COLMAP's mask of a picture is called as the picture plus .png; some tools swap the suffix."""
+    if masks is None:
+        return None
+    swapped = str(Path(name).with_suffix(".png"))
+    for candidate in (f"{name}.png", swapped, name):
+        path = inside(masks, candidate, source)
+        if path.is_file():
+            return FrameMask("use", path)
+    return None
+
+
 def _frame(image: ColmapImage, camera: ColmapCamera, picture: Path) -> Frame:
     if camera.model not in _MODELS:
         raise InputError(
@@ -126,7 +163,7 @@ def _frame(image: ColmapImage, camera: ColmapCamera, picture: Path) -> Frame:
     K = np.array([[fx * x, 0, cx * x], [0, fy * y, cy * y], [0, 0, 1]])
     lens = None
     # a fisheye without coefficients is still not a pinhole
-    if kind == "fisheye" or (kind == "opencv" and any(coefficients)):
+    if kind is not None and (kind not in _PINHOLE_AT_ZERO or any(coefficients)):
         lens = Lens(kind, fx * x, fy * y, cx * x, cy * y, *found, coefficients)
     try:
         pinhole = Camera(image_pose(image), lens.pinhole_K() if lens else K, *found)

@@ -21,6 +21,12 @@ CAMERA_MODELS: tuple[tuple[str, int], ...] = (
     ("RADIAL_FISHEYE", 5),
     ("THIN_PRISM_FISHEYE", 12),
     ("RAD_TAN_THIN_PRISM_FISHEYE", 16),
+    ("SIMPLE_DIVISION", 4),
+    ("DIVISION", 5),
+    ("SIMPLE_FISHEYE", 3),
+    ("FISHEYE", 4),
+    ("EUCM", 6),
+    ("EQUIRECTANGULAR", 2),
 )
 PARAMETER_COUNT = dict(CAMERA_MODELS)
 

@@ -1,35 +1,103 @@
-"""Opening any capture: a folder or file of posed photos."""
+"""Opening any capture: a folder or file of posed photos; its content chooses the reader."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from scene.capture import Capture
+from scene.captures.co3d import FRAMES_FILE, SEQUENCES_FILE, co3d_category, load_co3d
 from scene.captures.colmap import find_colmap_model, load_colmap
+from scene.captures.llff import POSES_FILE, load_llff
+from scene.captures.options import CaptureOptions
+from scene.captures.tfrecord import is_tfrecord
 from scene.captures.transforms_json import is_transforms_folder, load_transforms
+from scene.captures.waymo import load_waymo_frames, load_waymo_parquet
+from scene.captures.waymo_parquet import parquet_root
 from scene.errors import InputError
 
+_COLMAP_FILES = {f"{part}.{end}" for part in ("cameras", "images", "points3D")
+                 for end in ("txt", "bin")}  # fmt: skip
+_SUFFIXES = {".json", ".txt", ".bin", ".jgz", ".npy", ".tfrecord", ".parquet"}
 
-def load_capture(path: str | Path) -> Capture:
-    """Read a capture of any known format.
 
-    Knows transforms.json (nerfstudio, instant-ngp, Blender) and COLMAP models (text, binary).
-    Raises InputError.
+def is_capture_path(path: Path) -> bool:
+    """Whether `path` is to be opened by `load_capture` rather than as a splat, by its name."""
+    return path.is_dir() or path.suffix.lower() in _SUFFIXES or path.name in _COLMAP_FILES
+
+
+def load_capture(path: str | Path, options: CaptureOptions | None = None) -> Capture:
+    """Read a capture of any known format, a folder or one of its files.
+
+    Knows transforms.json (nerfstudio, instant-ngp, Blender), COLMAP models (text, binary), CO3D
+    1 and 2 (a category, or a sequence's folder in it), Waymo 1 (.tfrecord) and 2 (Parquet), LLFF
+    (poses_bounds.npy). Raises InputError.
     """
     path = Path(path)
+    options = options or CaptureOptions()
     if path.is_file():
-        if path.suffix.lower() == ".json":
-            return load_transforms(path)
-        if path.name in ("images.txt", "images.bin", "cameras.txt", "cameras.bin"):
-            return load_colmap(path.parent)
-        raise InputError(f"{path}: wanted a capture folder or a transforms.json")
+        return _load_file(path, options)
     if not path.is_dir():
         raise InputError(f"{path}: no such capture")
-    if is_transforms_folder(path):
-        return load_transforms(path)
-    if find_colmap_model(path) is not None:
-        return load_colmap(path)
+    capture = _load_folder(path, options)
+    if capture is None:
+        raise InputError(
+            f"{path}: no capture found: wanted transforms.json, transforms_train.json, a COLMAP "
+            f"model (cameras, images and points3D, as .txt or .bin) here or in sparse/0, CO3D's "
+            f"{FRAMES_FILE}, Waymo's .tfrecord or camera_image/*.parquet, or {POSES_FILE}"
+        )
+    return capture
+
+
+def _load_file(path: Path, options: CaptureOptions) -> Capture:
+    if path.name in (FRAMES_FILE, SEQUENCES_FILE):
+        return load_co3d(path, options.sequence)
+    if path.name in _COLMAP_FILES:
+        return load_colmap(path.parent)
+    match path.suffix.lower():
+        case ".json":
+            return load_transforms(path, options.matte, options.frame)
+        case ".npy":
+            return load_llff(path)
+        case ".parquet" if parquet_root(path) is not None:
+            return load_waymo_parquet(path, options.sequence)
+        case ".tfrecord":
+            return load_waymo_frames(path)
+    if is_tfrecord(path):
+        return load_waymo_frames(path)
     raise InputError(
-        f"{path}: no capture found: wanted transforms.json, transforms_train.json, or a COLMAP "
-        f"model (cameras, images and points3D, as .txt or .bin) here or in sparse/0"
+        f"{path}: wanted a capture: a folder, transforms.json, a COLMAP file, {FRAMES_FILE}, "
+        f"{POSES_FILE}, a Waymo .tfrecord or .parquet"
     )
+
+
+def _load_folder(path: Path, options: CaptureOptions) -> Capture | None:
+    if is_transforms_folder(path):
+        return load_transforms(path, options.matte, options.frame)
+    if find_colmap_model(path) is not None:
+        capture = load_colmap(path)
+        if (path / POSES_FILE).is_file():
+            note = f"{POSES_FILE} is not used: the COLMAP model has points and lenses too"
+            capture = replace(capture, notes=(*capture.notes, note))
+        return capture
+    if co3d_category(path) is not None:
+        return load_co3d(path, options.sequence)
+    if (path / POSES_FILE).is_file():
+        return load_llff(path)
+    if parquet_root(path) is not None:
+        return load_waymo_parquet(path, options.sequence)
+    return _load_records(path, options)
+
+
+def _load_records(path: Path, options: CaptureOptions) -> Capture | None:
+    files = sorted(path.glob("*.tfrecord"))
+    if options.sequence is not None and files:
+        named = [file for file in files if file.stem == options.sequence]
+        if not named:
+            raise InputError(f"{path}: has no {options.sequence!r:.80}.tfrecord")
+        files = named
+    if len(files) > 1:
+        raise InputError(
+            f"{path}: holds {len(files)} Waymo segments; open one file ({files[0].name}, ...)"
+        )
+    return load_waymo_frames(files[0]) if files else None

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from scene.errors import InputError
 
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".webp")
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """Bytes in the middle of a file, read when called. Raises InputError."""
+
+    path: Path
+    offset: int
+    size: int
+
+    def __call__(self) -> bytes:
+        """The bytes."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                return file.read(self.size)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
 
 
 def inside(folder: Path, name: str, source: Path) -> Path:

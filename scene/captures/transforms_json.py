@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scene.camera import Camera
-from scene.capture import Capture, Frame
+from scene.capture import Capture, Frame, FrameMask
 from scene.captures.lens import Lens, LensModel
+from scene.captures.options import WorldFrame
 from scene.captures.pictures import (
     find_picture,
     inside,
@@ -22,6 +23,7 @@ from scene.captures.pictures import (
 from scene.errors import InputError
 from scene.io.json_file import finite_number, read_json_object
 from scene.io.points import load_points
+from scene.normalisation import Normalisation
 from scene.up import estimate_up
 
 # OpenGL camera axes (x right, y up, z back) to ours.
@@ -36,11 +38,17 @@ def is_transforms_folder(folder: Path) -> bool:
     return (folder / "transforms.json").is_file() or (folder / _SPLIT_FILES[0]).is_file()
 
 
-def load_transforms(path: Path, matte: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> Capture:
+def load_transforms(
+    path: Path,
+    matte: tuple[float, float, float] = (1.0, 1.0, 1.0),
+    frame: WorldFrame = "original",
+) -> Capture:
     """Read a transforms.json, or a folder of one; Blender's test split becomes held-out frames.
 
     Poses are converted from OpenGL axes; per-frame intrinsics override shared ones; missing
-    pictures are skipped and counted. matte: sRGB behind transparent pixels. Raises InputError.
+    pictures are skipped and counted. matte: sRGB behind transparent pixels. frame: "original"
+    undoes the file's applied_transform and applied_scale; "file" keeps its numbers and says in
+    `Capture.from_data` how they came about. Raises InputError.
     """
     if path.is_dir() and not (path / "transforms.json").is_file():
         files = [path / name for name in _SPLIT_FILES if (path / name).is_file()]
@@ -49,7 +57,19 @@ def load_transforms(path: Path, matte: tuple[float, float, float] = (1.0, 1.0, 1
     reader = _Reader(files[0].parent, matte)
     for file in files:
         reader.read(file, held_out=file.name == _SPLIT_FILES[1])
-    return reader.capture()
+    return _in_frame(reader.capture(), reader.applied, frame)
+
+
+def _in_frame(capture: Capture, applied: Normalisation | None, frame: WorldFrame) -> Capture:
+    if applied is None:
+        return capture
+    in_file = replace(capture, from_data=applied)
+    if frame == "file":
+        note = "poses and points are kept in the file's own frame; its applied_transform was not"
+        return replace(in_file, notes=(*capture.notes, f"{note} undone"))
+    original = in_file.in_data_frame()
+    note = "the file's applied_transform is undone: the world is the data's own"
+    return replace(original, notes=(*capture.notes, note))
 
 
 class _Reader:
@@ -62,6 +82,8 @@ class _Reader:
         self.missing: list[str] = []
         self.notes: list[str] = []
         self.points: tuple[NDArray[np.float64], NDArray[np.float32] | None] | None = None
+        self.applied: Normalisation | None = None
+        self.missing_masks = 0
 
     def read(self, file: Path, held_out: bool) -> None:
         shared = read_json_object(file)
@@ -80,23 +102,27 @@ class _Reader:
             if picture is None:
                 self.missing.append(name)
                 continue
-            self.frames.append(_frame(fields, picture, self.matte, held_out or name in kept_back))
+            frame = _frame(fields, picture, self.matte, held_out or name in kept_back)
+            self.frames.append(replace(frame, mask=self._mask(fields, file)))
         self._read_extras(file, shared)
 
     def _read_extras(self, file: Path, shared: dict[str, Any]) -> None:
-        if any("mask_path" in entry for entry in shared["frames"]):
-            self.notes.append("mask pictures are listed and were not used")
         if "applied_transform" in shared or "applied_scale" in shared:
-            self.notes.append(
-                "poses and points are kept in the file's own frame; its applied_transform was not "
-                "undone"
-            )
+            self.applied = _applied(file, shared)
         if isinstance(name := shared.get("ply_file_path"), str) and self.points is None:
             cloud = inside(self.folder, name, file)
             if cloud.is_file():
                 self.points = load_points(cloud)
             else:
                 self.notes.append(f"the point cloud {name} is missing")
+
+    def _mask(self, fields: _Fields, file: Path) -> FrameMask | None:
+        """A mask as nerfstudio has it: what is black is not to be used."""
+        if fields.own.get("mask_path") is None:
+            return None
+        picture = find_picture(self.folder, fields.text("mask_path"), file)
+        self.missing_masks += picture is None
+        return FrameMask("use", picture) if picture else None
 
     def capture(self) -> Capture:
         listed = len(self.frames) + len(self.missing)
@@ -108,6 +134,8 @@ class _Reader:
         notes = list(usage_notes(listed, self.missing))
         if any(frame.lens for frame in self.frames):
             notes.append("lens distortion is taken out of the pictures as they are read")
+        if self.missing_masks:
+            notes.append(f"{self.missing_masks} listed masks are missing")
         points, colors = self.points or (None, None)
         cameras = [frame.camera for frame in self.frames]
         return Capture(
@@ -235,6 +263,19 @@ def _lens(fields: _Fields, K: NDArray[np.float64], size: tuple[int, int]) -> Len
             f"and cannot be undistorted here; undistort the pictures first"
         )
     return Lens(kind, K[0, 0], K[1, 1], K[0, 2], K[1, 2], *size, coefficients)
+
+
+def _applied(file: Path, shared: dict[str, Any]) -> Normalisation:
+    """What ns-process-data did to the data: first its transform, then its scale."""
+    scale = finite_number(shared.get("applied_scale", 1.0))
+    rows = shared.get("applied_transform", np.eye(4)[:3].tolist())
+    try:
+        transform = np.asarray(rows, dtype=np.float64)
+        if transform.shape == (4, 4):
+            transform = transform[:3]
+        return Normalisation(transform, float("nan") if scale is None else scale)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{file}: applied_transform, applied_scale: {error}") from error
 
 
 def _listed(shared: dict[str, Any], name: str) -> list[str]:

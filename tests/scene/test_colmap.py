@@ -118,8 +118,8 @@ def test_pinholes_are_direct(tmp_path, camera):
 @pytest.mark.parametrize(
     ("camera", "sentence"),
     [
-        ("FOV 80 60 100 120 41 28 0.9", "camera 7: its model FOV cannot be undistorted"),
-        ("THIN_PRISM_FISHEYE 80 60 1 1 1 1 0 0 0 0 0 0 0 0", "THIN_PRISM_FISHEYE"),
+        ("EQUIRECTANGULAR 80 60 80 60", "camera 7: its model EQUIRECTANGULAR cannot be undistorted"),
+        ("THIN_PRISM_FISHEYE 80 60 1 1 40 30 0 0 0 0 0 0 0 0", "wider than a flat picture can hold"),
         ("NEW_MODEL 80 60 1", "NEW_MODEL"),
         ("PINHOLE 80 60 100", "PINHOLE has 4 parameters, found 1"),
         ("PINHOLE 80 sixty 100", "line 2: wanted CAMERA_ID MODEL WIDTH HEIGHT PARAMS"),

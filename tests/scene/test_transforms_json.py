@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-from scene.captures import load_capture
+from scene.captures import CaptureOptions, load_capture
 from scene.errors import InputError
 
 # A camera at (1, 2, 3) that looks along world +x with its picture's top towards +z, as OpenGL
@@ -122,23 +122,96 @@ def test_missing_pictures_are_skipped_and_counted(tmp_path):
         load_capture(tmp_path)
 
 
-def test_nerfstudio_splits_points_and_transform_are_read_and_said(tmp_path):
-    frames = [{"file_path": n, "transform_matrix": np.eye(4).tolist()} for n in ("a.png", "b.png")]
-    (tmp_path / "sparse.ply").write_text(
+def cloud(folder: Path) -> None:
+    (folder / "sparse.ply").write_text(
         "ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\n"
         "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n"
         "1 2 3 255 0 51\nnan 0 0 0 0 0\n"
     )
+
+
+def test_nerfstudio_splits_and_points(tmp_path):
+    frames = [{"file_path": n, "transform_matrix": np.eye(4).tolist()} for n in ("a.png", "b.png")]
+    cloud(tmp_path)
     folder = write(
-        tmp_path, frames, fl_x=50, test_filenames=["b.png"], ply_file_path="sparse.ply",
-        applied_transform=[[1, 0, 0, 0]] * 3,
+        tmp_path, frames, fl_x=50, test_filenames=["b.png"], ply_file_path="sparse.ply"
     )  # fmt: skip
     capture = load_capture(folder)
     assert [f.held_out for f in capture.frames] == [False, True]
     assert capture.points is not None
     np.testing.assert_array_equal(capture.points, [[1, 2, 3]])
     np.testing.assert_allclose(capture.point_colors, [[1, 0, 0.2]])
-    assert any("applied_transform" in note for note in capture.notes)
+
+
+# ns-process-data's own: file = (y, x, -z) of the data, then shrunk to a quarter
+APPLIED = {"applied_transform": [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, -1, 0]], "applied_scale": 0.25}
+
+
+def test_the_normalisation_is_undone_for_cameras_and_points_alike_or_kept_on_request(tmp_path):
+    cloud(tmp_path)
+    frame = {"file_path": "a.png", "transform_matrix": LOOKS_ALONG_X}
+    write(tmp_path, [frame], fl_x=100, fl_y=120, cx=41, cy=28, ply_file_path="sparse.ply", **APPLIED)
+    kept = load_capture(tmp_path, CaptureOptions(frame="file"))
+    np.testing.assert_allclose(kept.frames[0].camera.center, [1, 2, 3], atol=1e-12)
+    np.testing.assert_array_equal(kept.points, [[1, 2, 3]])
+    assert any("was not undone" in note for note in kept.notes)
+    # (1, 2, 3) / 0.25 = (4, 8, 12), then x and y change places and z its sign
+    original = load_capture(tmp_path)
+    np.testing.assert_allclose(original.frames[0].camera.center, [8, 4, -12], atol=1e-12)
+    np.testing.assert_allclose(original.points, [[8, 4, -12]])
+    assert any("is undone" in note for note in original.notes)
+    assert original.from_data is None
+    assert kept.up == (0, 0, 1)
+    assert original.up == (0, 0, -1)
+    # a known point is on the same pixel in both frames, at four times the depth
+    for capture, point, depth in ((kept, [11, 4, 4], 10), (original, [16, 44, -16], 40)):
+        pixel, z = capture.frames[0].camera.project(point)
+        np.testing.assert_allclose(pixel, [21, 16], atol=1e-9)
+        assert z == pytest.approx(depth)
+    back = kept.in_data_frame()
+    np.testing.assert_allclose(back.frames[0].camera.center, [8, 4, -12], atol=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [{"applied_scale": 0}, {"applied_scale": "big"},
+                                   {"applied_transform": [[1, 0], [0, 1]]},
+                                   {"applied_transform": [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 2, 0]]}])  # fmt: skip
+def test_a_normalisation_that_is_none_is_refused(tmp_path, wrong):
+    frame = {"file_path": "a.png", "transform_matrix": LOOKS_ALONG_X}
+    with pytest.raises(InputError, match="applied_transform"):
+        load_capture(write(tmp_path, [frame], fl_x=100, **wrong))
+
+
+def test_masks_come_with_their_frames(tmp_path):
+    frame = {"file_path": "a.png", "mask_path": "masks/a.png", "transform_matrix": LOOKS_ALONG_X}
+    other = {"file_path": "b.png", "mask_path": "masks/none.png", "transform_matrix": LOOKS_ALONG_X}
+    write(tmp_path, [frame, other], fl_x=100)
+    mask = np.zeros((60, 80), np.uint8)
+    mask[:30, :20] = 255
+    (tmp_path / "masks").mkdir()
+    Image.fromarray(mask).save(tmp_path / "masks/a.png")
+    capture = load_capture(tmp_path)
+    a, b = capture.frames
+    assert a.mask is not None
+    assert a.mask.meaning == "use"
+    np.testing.assert_allclose(a.load_mask((8, 6)), np.pad(np.ones((3, 2)), ((0, 3), (0, 6))))
+    assert b.load_mask() is None
+    assert any("1 listed masks are missing" in note for note in capture.notes)
+
+
+def test_a_blender_landmark_on_a_picture_wider_than_high(tmp_path):
+    # the scene's own camera_angle_x; a world point 4 ahead, 1 right and 0.5 down of the camera
+    pose = [[1, 0, 0, 0], [0, 0, -1, -4], [0, 1, 0, 1], [0, 0, 0, 1]]
+    frames = [{"file_path": "./train/r_0", "transform_matrix": pose}]
+    (tmp_path / "train").mkdir()
+    Image.new("RGBA", (80, 60)).save(tmp_path / "train/r_0.png")
+    text = json.dumps({"camera_angle_x": 2 * np.arctan(0.4), "frames": frames})
+    (tmp_path / "transforms_train.json").write_text(text)
+    camera = load_capture(tmp_path).frames[0].camera
+    # focal = 40 / 0.4 = 100: x = 40 + 100 / 4, y = 30 + 100 * 0.5 / 4
+    pixel, depth = camera.project([1, 0, 0.5])
+    np.testing.assert_allclose(pixel, [65, 42.5])
+    assert depth == pytest.approx(4)
+    np.testing.assert_allclose(camera.center + 4 * camera.rays([65, 42.5]), [1, 0, 0.5], atol=1e-9)
 
 
 @pytest.mark.real

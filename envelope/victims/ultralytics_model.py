@@ -145,6 +145,7 @@ def import_ultralytics() -> Any:
     os.environ["YOLO_OFFLINE"] = "True"
     os.environ["YOLO_AUTOINSTALL"] = "False"
     os.environ["ULTRALYTICS_SAFE_LOAD"] = "True"
+    os.environ.setdefault("YOLO_VERBOSE", "False")
     os.environ.setdefault("YOLO_CONFIG_DIR", str(cache_folder() / "ultralytics"))
     try:
         import ultralytics

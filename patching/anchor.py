@@ -21,6 +21,7 @@ from scene.surface import Surface, SurfaceFit, fit_masked_surface
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 
+MIN_SCALE, MAX_SCALE = 0.25, 4.0
 MIN_MASK_PX = 16
 """Fewer pixels carry no patch."""
 
@@ -70,6 +71,10 @@ def anchor_from_placement(
     anchor's distance, at four times the work. Raises InputError when the anchor camera sees too
     little of the patch.
     """
+    if not MIN_SCALE <= scale <= MAX_SCALE:
+        raise InputError(
+            f"anchor scale: wanted {MIN_SCALE:g} to {MAX_SCALE:g}, found {scale:g}; 1 is the usual"
+        )
     camera = placement.camera
     camera = camera.resized(round(scale * camera.width), round(scale * camera.height))
     clean = renderer.render(camera, background).rgb

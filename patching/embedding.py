@@ -80,7 +80,8 @@ def anchor_of_kind(renderer: Renderer, anchor: Anchor, patch: Patch | None, kind
     placement: Placement | None = anchor.placement
     if placement is not None and patch is not None:
         content = patch_of_kind(kind, patch)
-        return anchor_from_placement(renderer, placement, content, anchor.background)
+        scale = anchor.camera.width / placement.camera.width
+        return anchor_from_placement(renderer, placement, content, anchor.background, scale)
     if kind != "gray":
         raise InputError(
             f"control {kind!r}: wanted a placed patch, found an outside pair, which has only the "

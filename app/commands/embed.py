@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from patching.anchor import Anchor
     from patching.patch import Patch
     from scene.camera import Camera
-    from scene.render.api import Renderer
+    from scene.render.api import Renderer, RenderSettings
     from scene.scene import Scene
 
 
@@ -78,6 +78,12 @@ class Embed:
     """Seed of the auxiliary views and of the run's noise variants."""
     render_size: int = 640
     """Longer side of every picture that victims get, pixels."""
+    anchor_scale: float = 1.0
+    """Resolution of the anchor picture as a multiple of its camera's: 2 is sharper nearer than
+    radius 0.8 and worse far away (where --antialiased helps), and takes 2.5 times as long."""
+    antialiased: bool = False
+    """Draw with opacity compensated for the low-pass filter, so that small Gaussians do not grow
+    in far views; the scene should have been trained so. Holds for the whole run."""
     up: tuple[float, float, float] | None = None
     """The scene's up axis; default: the scene's own."""
     background: tuple[float, float, float] | None = None
@@ -103,7 +109,7 @@ class Embed:
         if self.background is not None:
             scene = replace(scene, background=self.background)
         patch = None if self.patch is None else load_patch(self.patch)
-        renderer = make_renderer(scene.gaussians)
+        renderer = make_renderer(scene.gaussians, settings=self._render_settings())
         anchor = self._anchor(scene, renderer, patch)
         target, label = self._target(scene, renderer, anchor.camera)
         adversarial = self._embedded(scene, renderer, anchor, patch)
@@ -131,6 +137,10 @@ class Embed:
         if self.image is not None or self.mask is not None:
             if self.image is None or self.mask is None or camera is None:
                 raise InputError("an outside pair wants --image, --mask and --where.camera")
+            if self.anchor_scale != 1:
+                raise InputError(
+                    "--anchor-scale is for a placed patch; an outside pair has its own resolution"
+                )
             rule: Literal["quantile", "cluster"] = (
                 "quantile" if self.variant == "paper" else "cluster"
             )
@@ -150,7 +160,9 @@ class Embed:
             placement = place_at_pixel(
                 renderer, camera, where.pixel, patch, where.width, scene.up, where.turn_deg
             )
-        return anchor_from_placement(renderer, placement, patch, scene.background)
+        return anchor_from_placement(
+            renderer, placement, patch, scene.background, self.anchor_scale
+        )
 
     def _target(
         self, scene: Scene, renderer: Renderer, camera: Camera
@@ -194,13 +206,19 @@ class Embed:
 
         return embed_kinds(scene, anchor, patch, self.kinds, settings, progress, renderer)
 
+    def _render_settings(self) -> RenderSettings:
+        from scene.render.api import RenderSettings
+
+        return RenderSettings(antialiased=self.antialiased)
+
     def _settings(self, scene: Scene, label: str) -> Any:
         from envelope.settings import Reading, RunSettings
         from envelope.stage import StageSettings
 
         stage = StageSettings(
-            up=scene.up, seed=self.seed, long_side=self.render_size, background=scene.background
-        )
+            up=scene.up, seed=self.seed, long_side=self.render_size, background=scene.background,
+            render=self._render_settings(),
+        )  # fmt: skip
         return RunSettings(stage, Reading(label))
 
     def _write_plys(self, adversarial: AdversarialScene) -> None:

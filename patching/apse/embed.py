@@ -182,9 +182,10 @@ def _prepare(
         renderer.render(camera, anchor.background, frozenset({"rgb", "alpha", "median_depth"}))
         for camera in cameras
     ]
-    anchor_view = AnchorView(anchor, editable, drawn.rgb, settings)
+    render = renderer.settings
+    anchor_view = AnchorView(anchor, editable, drawn.rgb, settings, render)
     auxiliary = [
-        AuxiliaryView(camera, anchor, texture, editable, picture, settings)
+        AuxiliaryView(camera, anchor, texture, editable, picture, settings, render)
         for camera, picture in zip(cameras, pictures, strict=True)
     ]
     return _Job(old, spawn, learnable, anchor_view, [anchor_view, *auxiliary])

@@ -84,7 +84,11 @@ def measure(
     Without either (an outside pair) the anchor's own pixels are the truth. up: (3,) axis that the
     views turn about, default the anchor's upright.
     """
-    renderer = make_renderer(embedded) if isinstance(embedded, Gaussians) else embedded
+    renderer = (
+        make_renderer(embedded, settings=clean.settings)
+        if isinstance(embedded, Gaussians)
+        else embedded
+    )
     truth = truth_of(anchor, patch)
     at_anchor = _at_anchor(clean, renderer, anchor)
     pivot = truth[0].corners().mean(axis=0)

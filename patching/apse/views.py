@@ -17,7 +17,7 @@ from patching.edit import no_gaussians
 from patching.raycast import composite
 from scene.camera import Camera
 from scene.gaussians import Gaussians
-from scene.render.api import Rendered
+from scene.render.api import Rendered, RenderSettings
 from scene.render.patch_view import Parameters, PatchView
 
 DoubleArray = NDArray[np.float64]
@@ -69,10 +69,17 @@ class AnchorView:
     """Terms (3) and (4): the patch must appear, the rest of the anchor must stay."""
 
     def __init__(
-        self, anchor: Anchor, editable: Editable, drawn: FloatArray, settings: ApseSettings
+        self,
+        anchor: Anchor,
+        editable: Editable,
+        drawn: FloatArray,
+        settings: ApseSettings,
+        render: RenderSettings,
     ) -> None:
         self._settings = settings
-        self._view = PatchView(editable.static, anchor.camera, anchor.background, editable.start)
+        self._view = PatchView(
+            editable.static, anchor.camera, anchor.background, editable.start, settings=render
+        )
         self._rest = editable.rest_colors(anchor.camera)
         self._clean_picture = drawn
         window = _window(self._view)
@@ -120,10 +127,13 @@ class AuxiliaryView:
         editable: Editable,
         clean: Rendered,
         settings: ApseSettings,
+        render: RenderSettings,
     ) -> None:
         self._settings = settings
         self._reused = editable.reused
-        self._view = PatchView(editable.static, camera, anchor.background, editable.start)
+        self._view = PatchView(
+            editable.static, camera, anchor.background, editable.start, settings=render
+        )
         self._rest = editable.rest_colors(camera)
         window = _window(self._view)
         self._clean = _planes(clean.rgb[window])
@@ -147,7 +157,7 @@ class AuxiliaryView:
         if settings.use_aux and settings.weight_aux_alpha > 0 and new.any():
             black = (0.0, 0.0, 0.0)
             added = editable.start.select(new)
-            self._alpha_view = PatchView(no_gaussians(), camera, black, added)
+            self._alpha_view = PatchView(no_gaussians(), camera, black, added, settings=render)
             projected = dilated(texture.coverage(camera) > 0, settings.dilate_px)
             outside = ~projected[_window(self._alpha_view)]
             self._alpha_outside = torch.from_numpy(outside.astype(np.float32))

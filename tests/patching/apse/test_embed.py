@@ -17,12 +17,13 @@ from patching.apse.spawn import spawn_new
 from patching.apse.texture import AnchorTexture
 from patching.apse.views import auxiliary_cameras, higher_harmonics
 from patching.edit import no_gaussians
+from patching.embedding import anchor_of_kind
 from patching.patch import Patch
 from patching.placement import place_by_numbers
 from scene.camera import Camera
 from scene.errors import InputError
 from scene.gaussians import Gaussians
-from scene.render.api import Renderer, make_renderer
+from scene.render.api import Renderer, RenderSettings, make_renderer
 
 UP = (0.0, -1.0, 0.0)
 STEPS = 60
@@ -203,3 +204,23 @@ def test_a_patch_over_nothing_reusable_still_embeds_new_ones(anchor, renderer) -
     assert result.report.reused == 0 and result.report.new > 100
     with pytest.raises(InputError, match="none can be reused"):
         embed(lonely, anchor, settings.without("new"))
+
+
+def test_the_optimizer_draws_as_the_renderer_does(wall, anchor, quads) -> None:  # type: ignore[no-untyped-def]
+    """With antialiasing on, an embedding made without it would miss the patch by several percent."""
+    compensated = make_renderer(wall, "cpu", RenderSettings(antialiased=True), threads=1)
+    fine = anchor_from_placement(compensated, anchor.placement, quads)
+    result = embed(wall, fine, SMALL, renderer=compensated)
+    figures = measure(compensated, result.edit.apply(wall), fine, quads, UP, (0.0, 20.0), (1.0,))
+    assert figures.anchor_patch < 0.03
+
+
+def test_controls_have_the_anchor_s_resolution(renderer, anchor, quads) -> None:  # type: ignore[no-untyped-def]
+    fine = anchor_from_placement(renderer, anchor.placement, quads, scale=2.0)
+    assert (fine.camera.width, fine.camera.height) == (320, 240)
+    gray = anchor_of_kind(renderer, fine, quads, "gray")
+    assert gray.image.shape == fine.image.shape
+    np.testing.assert_array_equal(gray.mask, fine.mask)
+    for scale in (0.0, -1.0, 100.0, float("nan")):
+        with pytest.raises(InputError, match="anchor scale: wanted"):
+            anchor_from_placement(renderer, anchor.placement, quads, scale=scale)

@@ -29,7 +29,7 @@ def add_commands(viewer: Viewer) -> None:
     for number, kind in enumerate(KINDS, start=1):
         bind(f"Show {kind}", str(number), post(partial(viewer.show_kind, kind)))
     bind("Start, pause or resume the sweep", "space", post(sweep.toggle, sweep.notice.say))
-    bind("Undo", "Z", post(viewer.actions.undo), "cmd/ctrl")
+    bind("Undo", "Z", post(viewer.actions.patch.undo), "cmd/ctrl")
     bind("Anchor view", "H", lambda event: viewer.fly_to_anchor(event.client))
     bind("Sliders back to the anchor", "R", post(partial(viewer.go_to, Condition())))
     bind("Victim's eye on or off", "V", post(viewer.toggle_victims_eye))

@@ -15,6 +15,7 @@ from app.gallery import Gallery
 from app.placing import (
     OutsidePair,
     describe_placement,
+    dragged,
     first_anchor_camera,
     moved,
     ray_pixel,
@@ -192,6 +193,15 @@ class Patchwork:
         if self.placement is None:
             raise InputError("there is no patch to move yet; place one first")
         self._change(placement=moved(self.placement, way))
+
+    def dragged(self, position: ArrayLike, wxyz: ArrayLike) -> Placement | None:
+        """Where the placement would lie if handles were let go there; see `placing.dragged`."""
+        return None if self.placement is None else dragged(self.placement, position, wxyz)
+
+    def drag(self, position: ArrayLike, wxyz: ArrayLike) -> None:
+        """Move and turn the patch to where its handles were dragged."""
+        if (placed := self.dragged(position, wxyz)) is not None:
+            self._change(placement=placed)
 
     def placement_file(self) -> bytes:
         """The placement as the JSON file that `advscene embed` and `load_placement` take."""

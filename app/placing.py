@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scene.errors import InputError
+from scene.gaussians import quaternions_to_matrices
 
 if TYPE_CHECKING:
     from patching.anchor import Anchor
@@ -63,6 +64,23 @@ def turned(placement: Placement, width: float, aspect: float, in_plane_deg: floa
         placement, right=right, down=down, width=width, height=width * aspect,
         in_plane_deg=float(in_plane_deg),
     )  # fmt: skip
+
+
+def dragged(placement: Placement, position: ArrayLike, wxyz: ArrayLike) -> Placement:
+    """The placement where handles in the scene were dragged to, kept on its surface.
+
+    position: (3,) of the handles; moved back to the surface along the patch's normal.
+    wxyz: world_from_handles quaternion whose x and y were the patch's right and down; its part
+    about the patch's normal turns the patch.
+    """
+    rotation = quaternions_to_matrices(np.asarray(wxyz, dtype=np.float32)[None])[0]
+    right = rotation[:, 0].astype(np.float64)
+    along = np.array([right @ placement.right, right @ placement.down])
+    turn = np.degrees(np.arctan2(along[1], along[0])) if np.linalg.norm(along) > 1e-6 else 0.0
+    center = placement.from_uv(placement.to_uv(np.asarray(position, dtype=np.float64)))
+    angle = (placement.in_plane_deg + turn + 180.0) % 360.0 - 180.0
+    aspect = placement.height / placement.width
+    return turned(replace(placement, center=center), placement.width, aspect, float(angle))
 
 
 class OutsidePair:

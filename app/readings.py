@@ -121,6 +121,7 @@ class Readings:
         if self.measure not in ("gain", "confidence"):
             figure.update_traces(colorscale=LIKE_THE_DOME, selector={"type": "heatmap"})
         figure.update_layout(dragmode=False)
+        _fix_margins(figure, right=58)
         _thin_out(figure, max(len(values) for values in plan.axes.values()))
         assert isinstance(figure, go.Figure)
         return figure
@@ -136,7 +137,9 @@ class Readings:
         if self.measure not in ("asr", "confidence"):
             kinds = [ATTACKED]
         ring = now if _in_plane(plan, now) else None
-        return curves(table, plan, victim, self.measure, kinds, axis, ring, INK)
+        figure = curves(table, plan, victim, self.measure, kinds, axis, ring, INK)
+        _fix_margins(figure, right=10)
+        return figure
 
     def summary(self) -> str:
         """Counts and rates over all observable cells of the plan, one a line."""
@@ -161,6 +164,11 @@ class Readings:
 def measure_hint() -> str:
     """What each word of the Measure menu means."""
     return "; ".join(f"{word}: {MEASURES[measure]}" for word, measure in SHORT.items())
+
+
+def _fix_margins(figure: go.Figure, right: int) -> None:
+    """Keep plotly from fitting margins: that draws twice, and fails when the tab closes between."""
+    figure.update_layout(margin={"r": right, "autoexpand": False})
 
 
 def _thin_out(figure: go.Figure, cells: int) -> None:

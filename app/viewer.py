@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from app.actions import Actions
 from app.commands.output import say
 from app.draw import fitted
+from app.gizmo import Vector
 from app.hotkeys import add_commands
 from app.jobs import Command, ErrorSink, JobDesk, Worker
 from app.layout import Layout, build_layout
 from app.origin import guarded_server
 from app.panels.scene import LEAST_BUDGET, MOST_BUDGET
 from app.session import Session
+from app.uploads import MOST_UPLOAD_BYTES, limit_uploads
 from app.viewport import Viewport, fitting_fov, fly, view_of
 from envelope.condition import AXES, Condition
 from scene.camera import Camera
@@ -44,12 +46,14 @@ def serve(
     allow_origins: Sequence[str] = (),
     display_budget: int = DISPLAY_BUDGET,
     block: bool = True,
+    present: bool = False,
 ) -> Viewer:
     """Start the viewer on `session` and print its address, one line, when it can be opened.
 
     port: the next free one is taken, and said, where it is in use.
     allow_origins: page origins besides our own that may connect.
     display_budget: most Gaussians sent to a browser.
+    present: read-only, for showing to others (see `app.presenting`).
     block: stay until interrupted; else return the running viewer (close it with `stop`).
     """
     if not LEAST_BUDGET <= display_budget <= MOST_BUDGET:
@@ -58,7 +62,8 @@ def serve(
             f"{display_budget}"
         )
     server = guarded_server(host, port, allow_origins, label="AdvScene Inspector")
-    viewer = Viewer(server, session, display_budget)
+    limit_uploads(server, 0 if present else MOST_UPLOAD_BYTES)
+    viewer = Viewer(server, session, display_budget, present)
     if server.get_port() != port:
         log.warning("port %d is in use; took %d instead", port, server.get_port())
     shown_host = "127.0.0.1" if host in ("0.0.0.0", "") else host
@@ -77,16 +82,23 @@ class Viewer:
     Public methods may be called from any thread; what takes time goes through `post` or a job.
     """
 
-    def __init__(self, server: Any, session: Session, display_budget: int) -> None:
+    def __init__(
+        self, server: Any, session: Session, display_budget: int, present: bool = False
+    ) -> None:
         self.server = server
+        self.present = present
         self.session = session
         self.desk = JobDesk()
         self.worker: Worker[Condition] = Worker(self._look, self.notify)
         self._painter: Worker[None] = Worker(lambda _: self._show_view(), self.notify)
         self._refresher: Worker[None] = Worker(lambda _: self._refresh_scores(), self.notify)
-        self.viewport = Viewport(
-            server, session, display_budget, self._marker_clicked, self._capture_clicked
+        self._dragger: Worker[tuple[Vector, Vector]] = Worker(
+            lambda at: self.actions.patch.drag(*at, done=False), self.notify
         )
+        self.viewport = Viewport(
+            server, session, display_budget, self._marker_clicked, self._capture_clicked,
+            self._dragged,
+        )  # fmt: skip
         self.actions = Actions(self)
         self._capture_index = -1
         self._victims_eye = False
@@ -106,6 +118,7 @@ class Viewer:
         self.worker.stop()
         self._painter.stop()
         self._refresher.stop()
+        self._dragger.stop()
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
 
@@ -278,6 +291,14 @@ class Viewer:
     def _capture_clicked(self, index: int, client: Any) -> None:
         self._capture_index = index
         self._fly(client, self.session.scene.cameras[index].camera)
+
+    def _dragged(self, position: Vector, wxyz: Vector, done: bool) -> None:
+        """Of a drag only the newest place is drawn; where it ends is kept."""
+        drag, say = self.actions.patch.drag, self.panels.patch.notice.say
+        if done:
+            self.post(lambda: drag(position, wxyz, True), say)
+        else:
+            self._dragger.post_latest((position, wxyz))
 
     def _fly(self, client: Any, camera: Camera) -> None:
         distance = float(np.linalg.norm(camera.center - self.session.pivot))

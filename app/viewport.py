@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from app.display import display_copy, most_important, storage_scale
 from app.dome import Dome, build_dome, marker_mesh
+from app.gizmo import Gizmo, OnDrag
 from scene.camera import Camera
 from scene.gaussians import Gaussians, matrices_to_quaternions
 
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     import viser
 
     from app.session import Session
+    from patching.placement import Placement
 
 OUTLINE_COLOR = (255, 214, 10)
 TARGET_COLOR = (0, 200, 120)
 VIEW_COLOR = (255, 255, 255)
 CAPTURE_COLOR = (150, 150, 160)
 MARKER_SIZE = 0.032
+MARKERS = ("dome", "view", "captures")
+"""Groups of nodes that take clicks or hide surfaces."""
 BOX_EDGES = [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if not i & bit]
 
 
@@ -43,7 +47,8 @@ class Viewport:
     """Draws a session into a viser scene. Safe to call from any thread.
 
     on_marker(index, client): called (from viser's threads) when a dome marker is clicked, with the
-    browser that did. on_capture(index, client): the same for a capture camera.
+    browser that did. on_capture(index, client): the same for a capture camera. on_drag: when the
+    patch's handles are dragged (see `Gizmo`).
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class Viewport:
         display_budget: int,
         on_marker: Callable[[int, Any], None],
         on_capture: Callable[[int, Any], None],
+        on_drag: OnDrag,
     ) -> None:
         self._lock = threading.RLock()
         self._scene = server.scene
@@ -67,6 +73,8 @@ class Viewport:
         self.shown = 0
         self.total = 0
         self.victims_eye = False
+        self._markers_hidden = False
+        self.gizmo = Gizmo(server.scene, on_drag)
 
     @property
     def unit(self) -> float:
@@ -122,15 +130,26 @@ class Viewport:
         """Hide everything, for our own renderer's frame to fill the canvas, or show it again."""
         self.victims_eye = on
         self._show_kind()
-        for group in ("outline", "target", "dome", "view", "captures"):
-            for node in self._nodes.get(group, []):
-                node.visible = not on
+        self._show_groups()
+
+    @_alone
+    def hide_markers(self, hide: bool) -> None:
+        """Take away what stands in the way of a click on a surface, or bring it back."""
+        self._markers_hidden = hide
+        self._show_groups()
 
     @_alone
     def refresh_outline(self) -> None:
-        """The patch's edge on its surface, lifted a little towards the anchor."""
-        self._clear("outline")
+        """The patch's edge on its surface, and the handles that drag it."""
         placement = self._session.patchwork.placement
+        self.gizmo.show(placement)
+        self._show_groups()
+        self.draw_outline(placement)
+
+    @_alone
+    def draw_outline(self, placement: Placement | None) -> None:
+        """The edge of `placement`, lifted a little towards the anchor."""
+        self._clear("outline")
         if placement is None:
             return
         edge = placement.outline(steps=8)
@@ -195,7 +214,7 @@ class Viewport:
             side="double",
             cast_shadow=False,
             receive_shadow=False,
-            visible=not self.victims_eye,
+            visible=self._shows("dome"),
         )
         self._dome_node.on_click(self._marker_clicked)
         self._keep("dome", self._dome_node)
@@ -207,8 +226,18 @@ class Viewport:
         node = self._frustum(
             "/view", self._session.camera(), VIEW_COLOR, 0.07, image=picture, line_width=2.5
         )
-        node.visible = not self.victims_eye
+        node.visible = self._shows("view")
         self._keep("view", node)
+
+    def _shows(self, group: str) -> bool:
+        """Whether nodes of a group are to be seen now."""
+        return not self.victims_eye and not (self._markers_hidden and group in MARKERS)
+
+    def _show_groups(self) -> None:
+        for group in ("outline", "target", *MARKERS):
+            for node in self._nodes.get(group, []):
+                node.visible = self._shows(group)
+        self.gizmo.set_visible(self._shows("outline") and not self._markers_hidden)
 
     def _light_flatly(self) -> None:
         """Light that leaves the markers' colors what the legend says, with a hint of shape."""

@@ -23,6 +23,8 @@ class View:
     """Extra page origins that may connect, such as https://tunnel.example (for proxies)."""
     display_budget: int = 200_000
     """Most Gaussians sent to the browser; scoring always uses all of them."""
+    present: bool = False
+    """Read-only, for showing to others: no file access, upload, export, embedding or sweep."""
 
     def run(self) -> None:
         """Serve until interrupted."""
@@ -39,4 +41,5 @@ class View:
             port=self.port,
             allow_origins=self.allow_origin,
             display_budget=self.display_budget,
+            present=self.present,
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from app.draw import Pixels, as_pixels, blank, fitted, on_checkers, tiled
 from app.embedding import EmbedOrder
+from app.jobs import Command
 from app.panels.common import Fact, Notice, by_people, put, put_options
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class PatchPanel:
     def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
         self._viewer = viewer
         self._session = viewer.session
+        self._actions = viewer.actions.patch
         self._build_gallery(gui)
         with gui.add_folder("Place"):
             self._build_place(gui)
@@ -47,7 +49,6 @@ class PatchPanel:
         put_options(self._names, names or (NO_PATCH,), chosen)
         if names:
             self._gallery.image = gallery(work.gallery.patches(), work.patch)
-        self._pair_state.set(work.pair_text())
         if work.placement is not None:
             put(self._width, round(min(max(work.width_share() or 0.0, 0.05), 1.5), 2))
             put(self._angle, round(work.placement.in_plane_deg))
@@ -57,6 +58,7 @@ class PatchPanel:
     def refresh_text(self) -> None:
         """Show the placement and the figures in words."""
         work = self._session.patchwork
+        self._pair_state.set(work.pair_text())
         self._where.set(work.placement_text())
         empty = "embed first" if work.adversarial is None else "not measured"
         self._fidelity.set(work.fidelity_text() or empty)
@@ -97,59 +99,64 @@ class PatchPanel:
         return float(self._width.value), float(self._angle.value)
 
     def _build_gallery(self, gui: viser.GuiApi) -> None:
-        viewer = self._viewer
         self._gallery = gui.add_image(blank(PREVIEW_PX, 60, "no patches yet"), format="png")
         self._names = gui.add_dropdown("Patch", (NO_PATCH,))
         self._names.on_update(by_people(self._choose))
         upload = gui.add_upload_button("Upload a picture", mime_type="image/*")
         upload.on_upload(
-            lambda event: viewer.post(
-                lambda: self._uploaded(event.target.value.name, event.target.value.content),
-                self._say,
+            lambda event: self._do(
+                lambda: self._actions.add_upload(
+                    event.target.value.name, event.target.value.content
+                )
             )
         )
 
     def _build_place(self, gui: viser.GuiApi) -> None:
-        viewer = self._viewer
         self._click = gui.add_button("Place by click", color="blue")
-        self._click.on_click(lambda _: viewer.actions.toggle_placing())
+        self._click.on_click(lambda _: self._do(self._actions.toggle_placing))
         self._width = gui.add_slider(
             "Width", min=0.05, max=1.5, step=0.01, initial_value=0.4,
             hint="Fraction of the target's width",
         )  # fmt: skip
         self._angle = gui.add_slider("Turn °", min=-180, max=180, step=1, initial_value=0)
         for slider in (self._width, self._angle):
-            slider.on_update(by_people(lambda _: viewer.actions.placement_moved()))
+            slider.on_update(by_people(lambda _: self._do(self._actions.resize)))
         nudge = gui.add_button_group("Nudge", ("left", "right", "up", "down"))
-        nudge.on_click(
-            lambda event: viewer.post(lambda: viewer.actions.nudge(event.target.value), self._say)
+        nudge.on_click(lambda event: self._do(lambda: self._actions.nudge(event.target.value)))
+        handles = gui.add_checkbox(
+            "Drag handles", False,
+            hint="Arrows and a ring in the viewport that slide and turn the patch on its surface",
+        )  # fmt: skip
+        handles.on_update(
+            by_people(lambda event: self._do(lambda: self._actions.show_gizmo(handles.value)))
         )
         self._where = Fact(gui, "Placed", multiline=True)
         anchor = gui.add_button(
             "Anchor from my view", hint="Place the patch from where this browser looks now"
         )
         anchor.on_click(
-            lambda event: viewer.post(lambda: viewer.actions.anchor_here(event.client), self._say)
+            lambda event: self._do(lambda: self._actions.anchor_here(event.client))
         )
         with gui.add_folder("By numbers or file", expand_by_default=False):
             self._center = gui.add_vector3("Center", (0.0, 0.0, 0.0), step=0.001)
             button = gui.add_button("Place there")
             button.on_click(
-                lambda _: viewer.post(
-                    lambda: viewer.actions.place_by_numbers(self._center.value), self._say
-                )
+                lambda _: self._do(lambda: self._actions.place_by_numbers(self._center.value))
             )
             save = gui.add_button("Save this placement", hint="A small file; embed takes it too")
-            save.on_click(lambda event: viewer.post(lambda: self._save(event.client), self._say))
+            save.on_click(
+                lambda event: self._do(lambda: self._actions.save_placement(event.client))
+            )
             load = gui.add_upload_button("Load a placement", mime_type="application/json")
             load.on_upload(
-                lambda event: viewer.post(lambda: self._load(event.target.value.content), self._say)
+                lambda event: self._do(
+                    lambda: self._actions.load_placement(event.target.value.content)
+                )
             )
 
     def _build_embed(self, gui: viser.GuiApi) -> None:
         import viser.uplot as uplot
 
-        viewer = self._viewer
         self._iterations = gui.add_dropdown("Iterations", ("300 (full)", "120 (preview)"))
         self._variant = gui.add_dropdown("Variant", ("inspector", "paper"))
         self._controls = gui.add_checkbox(
@@ -158,7 +165,7 @@ class PatchPanel:
         self._embed = gui.add_button("Embed", color="blue")
         self._embed.on_click(lambda _: self._start())
         self._stop = gui.add_button("Stop and keep", color="orange", visible=False)
-        self._stop.on_click(lambda _: viewer.desk.cancel())
+        self._stop.on_click(lambda _: self._do(self._actions.stop_embedding))
         self._progress = gui.add_progress_bar(0.0)
         self._step = Fact(gui, "Step")
         self._preview = gui.add_image(blank(8, 8), visible=False)
@@ -174,58 +181,37 @@ class PatchPanel:
         )
         self._fidelity = Fact(gui, "Fidelity", multiline=True)
         self._undo = gui.add_button("Undo", disabled=True)
-        self._undo.on_click(lambda _: viewer.post(viewer.actions.undo, self._say))
+        self._undo.on_click(lambda _: self._do(self._actions.undo))
 
     def _build_pair(self, gui: viser.GuiApi) -> None:
-        viewer = self._viewer
         self._pair_state = Fact(gui, "Pair")
         for label, part in (("Attacked picture", "image"), ("Mask", "mask")):
             upload = gui.add_upload_button(f"Upload: {label.lower()}", mime_type="image/*")
 
             def received(event: Any, part: str = part) -> None:
                 content = event.target.value.content
-                viewer.post(lambda: self._pair_part(part, content), self._say)
+                self._do(lambda: self._actions.take_pair_part(part, content))
 
             upload.on_upload(received)
         button = gui.add_button("Use this pair at the sliders' view")
-        button.on_click(lambda _: viewer.post(self._use_pair, self._say))
-
-    def _pair_part(self, part: str, content: bytes) -> None:
-        self.notice.clear()
-        self._session.patchwork.take_pair_part(part, content)
-        self._pair_state.set(self._session.patchwork.pair_text())
-
-    def _use_pair(self) -> None:
-        self.notice.clear()
-        self._session.patchwork.use_pair(self._session.camera())
-        self._viewer.show_patch()
+        button.on_click(lambda _: self._do(self._actions.use_pair))
 
     def _choose(self, event: Any) -> None:
         name = str(event.target.value)
-        self._viewer.post(lambda: self._viewer.actions.choose_patch(name), self._say)
-
-    def _uploaded(self, name: str, content: bytes) -> None:
-        self.notice.clear()
-        self._session.patchwork.add(name, content)
-        self._viewer.show_patch()
-
-    def _save(self, client: Any) -> None:
-        self.notice.clear()
-        client.send_file_download("placement.json", self._session.patchwork.placement_file())
-
-    def _load(self, content: bytes) -> None:
-        self.notice.clear()
-        self._session.load_placement(content)
-        self._viewer.show_scene(keep_view=True)
+        self._do(lambda: self._actions.choose(name))
 
     def _start(self) -> None:
-        self.notice.clear()
         order = EmbedOrder(
             int(str(self._iterations.value).split()[0]),
             str(self._variant.value),
             bool(self._controls.value),
         )
-        self._viewer.actions.embed(order, self._say)
+        self._do(lambda: self._actions.embed(order, self._say))
+
+    def _do(self, command: Command) -> None:
+        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
+        self.notice.clear()
+        self._viewer.post(command, self._say)
 
     def _say(self, text: str) -> None:
         self.notice.say(text)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from app.export import FORMS, describe_run, export
+from app.export import FORMS, describe_run
+from app.jobs import Command
 from app.panels.common import Fact, Notice, by_people, put_options
-from scene.errors import InputError
 
 if TYPE_CHECKING:
     import viser
@@ -23,6 +23,7 @@ class RunsPanel:
     def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
         self._viewer = viewer
         self._session = viewer.session
+        self._actions = viewer.actions.runs
         self._folders: dict[str, Path] = {}
         self._current = Fact(gui, "Open run")
         self._list = gui.add_dropdown("Runs", (NO_RUNS,))
@@ -31,12 +32,12 @@ class RunsPanel:
         opened = gui.add_button("Open this run")
         opened.on_click(lambda _: self._open())
         again = gui.add_button("Look again")
-        again.on_click(lambda _: viewer.post(self.refresh, self._say))
+        again.on_click(lambda _: self._do(self.refresh))
         with gui.add_folder("Export the open run"):
             form = gui.add_dropdown("As", tuple(FORMS))
             save = gui.add_button("Download")
             save.on_click(
-                lambda event: viewer.post(lambda: self._export(form.value, event.client), self._say)
+                lambda event: self._do(lambda: self._actions.export(form.value, event.client))
             )
         self.notice = Notice(gui)
         self.refresh()
@@ -55,20 +56,13 @@ class RunsPanel:
         self._about.set(describe_run(folder) if folder else "")
 
     def _open(self) -> None:
-        self.notice.clear()
         folder = self._folders.get(self._list.value)
-        if folder is None:
-            self._say("There is no run to open yet; start a sweep first.")
-        else:
-            self._viewer.actions.open_path(folder, self._say)
+        self._do(lambda: self._actions.open_run(folder, self._say))
 
-    def _export(self, form: str, client: Any) -> None:
+    def _do(self, command: Command) -> None:
+        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
         self.notice.clear()
-        scoring = self._session.scoring
-        if scoring is None:
-            raise InputError("there is no run to export yet; embed a patch first")
-        name, content = export(scoring.run, form)
-        client.send_file_download(name, content)
+        self._viewer.post(command, self._say)
 
     def _say(self, text: str) -> None:
         self.notice.say(text)

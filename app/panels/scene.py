@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.jobs import Command
 from app.panels.common import Fact, Notice, by_people, put, put_options, thousands
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class ScenePanel:
     def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
         self._viewer = viewer
         self._session = viewer.session
+        self._actions = viewer.actions.scene
         self._recent_paths: list[str] = []
         self._name = Fact(gui, "Scene")
         self._facts = Fact(gui, "Holds", multiline=True)
@@ -111,15 +113,14 @@ class ScenePanel:
         up.on_update(by_people(self._set_up))
 
     def _build_target(self, gui: viser.GuiApi) -> None:
-        viewer = self._viewer
         self._target_label = gui.add_text("Class", self._session.label)
         self._target_label.on_update(
-            by_people(lambda event: viewer.actions.set_label(event.target.value, self.notice.say))
+            by_people(lambda event: self._do(lambda: self._set_label(str(event.target.value))))
         )
         self._draw = gui.add_button(
             "Draw its box", hint="Then drag a rectangle around the object in the viewport"
         )
-        self._draw.on_click(lambda _: viewer.actions.toggle_target_box())
+        self._draw.on_click(lambda _: self._do(self._actions.toggle_target_box))
 
     def set_drawing(self, waiting: bool) -> None:
         """Show whether the next drag on the scene draws the target's box."""
@@ -127,7 +128,6 @@ class ScenePanel:
         self._draw.color = "orange" if waiting else None
 
     def _build_open(self, gui: viser.GuiApi) -> None:
-        viewer = self._viewer
         path = gui.add_text("File", "", hint="A splat file (.ply) or a run folder on this machine")
         button = gui.add_button("Open")
         button.on_click(lambda _: self._open(Path(path.value.strip()).expanduser()))
@@ -135,14 +135,18 @@ class ScenePanel:
         self._recent.on_update(by_people(self._open_recent))
         upload = gui.add_upload_button("Upload a splat file", mime_type=".ply")
         upload.on_upload(
-            lambda event: viewer.actions.open_upload(
-                event.target.value.name, event.target.value.content
+            lambda event: self._do(
+                lambda: self._actions.open_upload(
+                    event.target.value.name, event.target.value.content
+                )
             )
         )
 
     def _open(self, path: Path) -> None:
-        self.notice.clear()
-        self._viewer.actions.open_path(path)
+        self._do(lambda: self._actions.open_path(path))
+
+    def _set_label(self, label: str) -> None:
+        self._viewer.actions.victims.set_label(label)
 
     def remember(self, path: str) -> None:
         """Add a path that opened well to the menu of recent ones."""
@@ -155,7 +159,12 @@ class ScenePanel:
 
     def _set_up(self, event: Any) -> None:
         up = UP_AXES.get(event.target.value)
-        self._viewer.post(lambda: self._viewer.actions.set_up(up), self.notice.say)
+        self._do(lambda: self._actions.set_up(up))
+
+    def _do(self, command: Command) -> None:
+        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
+        self.notice.clear()
+        self._viewer.post(command, self.notice.say)
 
 
 def _vector(values: tuple[float, float, float]) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from app.panels.common import Fact, Notice, by_people, put
 from app.scoring import SweepChoice
 from envelope.condition import AXES, Axis, Condition
-from scene.errors import InputError
 
 if TYPE_CHECKING:
     import viser
@@ -79,17 +78,7 @@ class SweepPanel:
     def toggle(self) -> None:
         """Start, pause or resume, whichever comes next. Raises InputError."""
         self.notice.clear()
-        scoring = self._session.scoring
-        if scoring is None:
-            raise InputError("there is nothing to sweep yet; embed a patch in the Patch tab first")
-        state = scoring.status().state
-        if state == "running":
-            scoring.service.pause()
-        elif state == "paused":
-            scoring.service.resume()
-        else:
-            scoring.start(self._choice().plan(self._session.condition))
-        self._viewer.refresh_scores_soon()
+        self._viewer.actions.sweep.toggle(self._choice())
 
     def _choice(self) -> SweepChoice:
         """What the inputs say."""
@@ -156,7 +145,7 @@ class SweepPanel:
         for field in (*fields, *self._kinds.values()):
             field.on_update(by_people(self._changed))
         self._start.on_click(lambda _: viewer.post(self.toggle, self._say))
-        self._stop.on_click(lambda _: viewer.post(self._stop_sweep, self._say))
+        self._stop.on_click(lambda _: viewer.post(viewer.actions.sweep.stop, self._say))
 
     def _use_preset(self, name: str) -> None:
         x, nx, y, ny = PRESETS[name]
@@ -165,12 +154,6 @@ class SweepPanel:
         put(self._x_count, nx)
         put(self._y_count, ny)
         self._changed(None)
-
-    def _stop_sweep(self) -> None:
-        self.notice.clear()
-        if self._session.scoring is not None:
-            self._session.scoring.service.stop()
-        self._viewer.refresh_scores_soon()
 
     def _say(self, text: str) -> None:
         self.notice.say(text)

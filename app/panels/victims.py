@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from app.jobs import Command
 from app.panels.common import Fact, Notice, by_people, put
 from app.victim_desk import VictimRow
 from envelope.outcome import CONFIDENCE_FLOOR, GAMMA_CLOSED_SET, TAU
@@ -23,6 +24,7 @@ class VictimsPanel:
         self._gui = gui
         self._viewer = viewer
         self._session = viewer.session
+        self._actions = viewer.actions.victims
         self._rows: dict[str, tuple[Fact, Any]] = {}
         self._shown: dict[str, VictimRow] = {}
         self._label = gui.add_text(
@@ -57,17 +59,14 @@ class VictimsPanel:
         with self._list:
             state = Fact(self._gui, name, multiline=True)
             button = self._gui.add_button(f"Score {name}")
-        button.on_click(lambda _: self._viewer.post(lambda: self._toggle(spec), self.notice.say))
+        button.on_click(lambda _: self._do(lambda: self._toggle(spec)))
         self._rows[spec] = (state, button)
 
     def _toggle(self, spec: str) -> None:
-        self.notice.clear()
-        victims = self._session.victims
-        if spec in victims.chosen:
-            victims.leave_out(spec)
-            self._viewer.actions.victims_changed()
+        if spec in self._session.victims.chosen:
+            self._actions.leave_out(spec)
         else:
-            self._viewer.actions.load_victim(spec, self.notice.say)
+            self._actions.load(spec, self.notice.say)
 
     def _build_thresholds(self, gui: viser.GuiApi) -> None:
         hint = "Stored answers are read again; nothing is scored again"
@@ -88,7 +87,7 @@ class VictimsPanel:
 
     def _moved(self) -> None:
         self._gamma.disabled = bool(self._own.value)
-        self._viewer.actions.thresholds_moved()
+        self._do(lambda: self._actions.set_thresholds(*self.thresholds()))
 
     def thresholds(self) -> tuple[float | None, float]:
         """(gamma or None for each victim's own, tau) as the sliders stand."""
@@ -102,14 +101,17 @@ class VictimsPanel:
         button = gui.add_button("Add and score")
 
         def add(_: Any) -> None:
-            self.notice.clear()
             spec = f"onnx:{path.value.strip()}?preset={preset.value}"
             if labels.value.strip():
                 spec += f"&labels={labels.value.strip()}"
-            self._viewer.actions.load_victim(spec, self.notice.say)
+            self._do(lambda: self._actions.load(spec, self.notice.say))
 
         button.on_click(add)
 
     def _set_label(self, event: Any) -> None:
+        self._do(lambda: self._actions.set_label(str(event.target.value)))
+
+    def _do(self, command: Command) -> None:
+        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
         self.notice.clear()
-        self._viewer.actions.set_label(str(event.target.value), self.notice.say)
+        self._viewer.post(command, self.notice.say)

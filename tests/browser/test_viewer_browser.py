@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from viewer_fakes import load_red_finder, small_scene
+from viewer_fakes import SIGN, load_red_finder, small_scene
 
 from app.embedding import EmbedOrder
 from app.scoring import SweepChoice
@@ -17,6 +17,7 @@ from app.victim_desk import VictimDesk
 from app.viewer import serve
 from envelope.condition import Condition
 from patching.patch import Patch
+from scene.gaussians import quaternions_to_matrices
 from scene.scene import save_scene
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -179,26 +180,29 @@ def test_a_dome_marker_that_is_clicked_sets_every_slider(page, viewer):
 
 def _clickable_marker(viewer, client):
     """(index, x, y) of the dome marker nearest to the middle of the free part of the canvas."""
-    view, dome = client.camera, viewer.viewport.dome
-    from scene.gaussians import quaternions_to_matrices
-
-    rotation = quaternions_to_matrices(np.asarray(view.wxyz, np.float32)[None])[0]
-    local = (dome.positions - view.position) @ rotation
+    dome = viewer.viewport.dome
     # a little inside the marker, which is a pyramid opening along the camera's view
     forward = quaternions_to_matrices(dome.wxyzs)[:, :, 2]
-    local = local + 0.02 * viewer.viewport.unit * (forward @ rotation)
-    height, width = view.image_height, view.image_width
-    focal = 0.5 * height / np.tan(view.fov / 2)
-    left, top = 0.5 * (VIEW["width"] - width), VIEW["height"] - height
-    left = 332.0 if width < VIEW["width"] - 100 else 0.0
-    pixels = local[:, :2] / local[:, 2:] * focal + [width / 2 + left, height / 2 + top]
-    free = (local[:, 2] > 0.3 * viewer.viewport.unit) & (pixels[:, 0] > 360) & (pixels[:, 0] < 740)
+    pixels, depth = _on_page(client, dome.positions + 0.02 * viewer.viewport.unit * forward)
+    free = (depth > 0.3 * viewer.viewport.unit) & (pixels[:, 0] > 360) & (pixels[:, 0] < 740)
     free &= (pixels[:, 1] > 170) & (pixels[:, 1] < 680)
     if not free.any():
         return None
     away = np.where(free, np.linalg.norm(pixels - [550, 400], axis=1), np.inf)
     index = int(np.argmin(away))
     return index, float(pixels[index, 0]), float(pixels[index, 1])
+
+
+def _on_page(client, points) -> tuple[np.ndarray, np.ndarray]:
+    """Where a browser shows world points (N, 3): page pixels (N, 2) and depths (N,)."""
+    view = client.camera
+    rotation = quaternions_to_matrices(np.asarray(view.wxyz, np.float32)[None])[0]
+    local = (np.asarray(points) - view.position) @ rotation
+    height, width = view.image_height, view.image_width
+    focal = 0.5 * height / np.tan(view.fov / 2)
+    left = 332.0 if width < VIEW["width"] - 100 else 0.0
+    middle = [width / 2 + left, height / 2 + VIEW["height"] - height]
+    return local[:, :2] / local[:, 2:] * focal + middle, local[:, 2]
 
 
 def test_the_victims_eye_fills_the_canvas_with_the_scored_frame(page, viewer):
@@ -217,6 +221,84 @@ def test_the_victims_eye_fills_the_canvas_with_the_scored_frame(page, viewer):
     assert _until(framed)
     viewer.set_victims_eye(False)
     _until(lambda: _pixels(page, clip)[bar].max() > 100)
+
+
+def test_a_click_places_the_patch_and_embed_embeds_it(page, viewer):
+    work = viewer.session.patchwork
+    before, first = work.placement, work.adversarial
+    (client,) = viewer.server.get_clients().values()
+    _tab(page, "Patch")
+    _fly_to_anchor(viewer, client)
+    page.get_by_role("button", name="Place by click").click()
+    page.get_by_role("button", name="Click the surface now").wait_for()
+    wanted = SIGN + np.array([0.12, 0.0, -0.08])
+    ((x, y),), _ = _on_page(client, wanted[None])
+    page.mouse.click(x, y)
+    _until(lambda: work.placement is not before)
+    assert work.placement.center == pytest.approx(wanted, abs=0.02)
+    assert not work.up_to_date
+    page.get_by_role("button", name="Place by click").wait_for()
+    _choose(page, "Iterations", "120 (preview)")
+    page.get_by_role("button", name="Embed", exact=True).click()
+    page.get_by_role("button", name="Stop and keep").wait_for()
+    _until(lambda: work.adversarial is not first and work.up_to_date)
+    page.get_by_role("button", name="Embed", exact=True).wait_for()
+    _until(lambda: "adversarial: anchor patch" in _text_of(page, "Fidelity"))
+    assert "not embedded yet" not in _text_of(page, "Placed")
+
+
+def test_handles_slide_the_patch_along_its_surface_and_undo_takes_it_back(page, viewer):
+    work = viewer.session.patchwork
+    (client,) = viewer.server.get_clients().values()
+    _tab(page, "Patch")
+    _fly_to_anchor(viewer, client)
+    page.get_by_text("Drag handles", exact=True).click()
+    _until(lambda: viewer.viewport.gizmo.enabled)
+    before = work.placement
+    reach = 0.9 * max(before.width, before.height)
+    tip = before.center + 0.6 * reach * before.right
+    (start, end), _ = _on_page(client, np.stack([tip, tip + 0.1 * before.right]))
+    time.sleep(1.0)
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(*(0.5 * (start + end)), steps=4)
+    page.mouse.move(*end, steps=4)
+    page.mouse.up()
+    after = _until(lambda: work.placement is not before and work.placement)
+    moved = after.center - before.center
+    assert moved @ before.right == pytest.approx(0.1, abs=0.03)
+    assert abs(moved @ before.outward) < 1e-6
+    assert after.in_plane_deg == pytest.approx(before.in_plane_deg, abs=1e-3)
+    page.get_by_text("Drag handles", exact=True).click()
+    page.get_by_role("button", name="Undo", exact=True).click()
+    _until(lambda: work.placement is before)
+
+
+def _fly_to_anchor(viewer, client) -> None:
+    viewer.fly_to_anchor(client)
+    center = viewer.session.anchor_camera.center
+    _until(lambda: np.allclose(client.camera.position, center, atol=1e-3))
+
+
+def _tab(page, name: str) -> None:
+    page.get_by_role("tab", name=name, exact=True).click()
+
+
+def _row(page, label: str):
+    return page.get_by_text(label, exact=True).first.locator(
+        "xpath=ancestor::*[.//input or .//textarea][1]"
+    )
+
+
+def _text_of(page, label: str) -> str:
+    """What a labelled line says."""
+    return _row(page, label).locator("input, textarea").first.input_value()
+
+
+def _choose(page, label: str, option: str) -> None:
+    """Pick an option of a drop-down menu by clicks."""
+    _row(page, label).locator("input").first.click()
+    page.get_by_role("option", name=option).click()
 
 
 def test_a_reload_loses_nothing(page, viewer):

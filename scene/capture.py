@@ -29,11 +29,13 @@ class FrameMask:
     meaning: "use" - pixels to trust, the dark ones are not to be trained on (people walking by,
     the camera's own car); "object" - the object that the photo was taken for.
     path, pixels: a file, or (H, W) uint8; exactly one of the two.
+    label: the object's name, lower case; "" where it has none.
     """
 
     meaning: Literal["use", "object"]
     path: Path | None = None
     pixels: NDArray[np.uint8] | None = None
+    label: str = ""
 
     def load(self) -> NDArray[np.uint8]:
         """(H, W) uint8, 255 where the mask is set; files of zeros and ones mean that too."""

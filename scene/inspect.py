@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scene.capture import Capture
-from scene.captures import load_capture
+from scene.captures import is_capture_file, load_capture
 from scene.io.load import files_of, holds_gaussians
 from scene.scene import Scene, load_scene
 
@@ -19,7 +19,7 @@ def describe(path: str | Path) -> dict[str, Any]:
     Raises InputError.
     """
     path = Path(path)
-    if path.suffix.lower() in (".txt", ".bin") or not holds_gaussians(path):
+    if is_capture_file(path) or not holds_gaussians(path):
         return _describe_capture(path, load_capture(path))
     return _describe_scene(path, load_scene(path))
 

@@ -1,6 +1,6 @@
 """Posed photos: one reader per format, path -> `scene.capture.Capture`."""
 
-from scene.captures.load import is_capture_path, load_capture
+from scene.captures.load import is_capture_file, load_capture
 from scene.captures.options import CaptureOptions
 
-__all__ = ["CaptureOptions", "is_capture_path", "load_capture"]
+__all__ = ["CaptureOptions", "is_capture_file", "load_capture"]

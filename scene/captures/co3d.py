@@ -22,6 +22,11 @@ from scene.up import estimate_up
 FRAMES_FILE = "frame_annotations.jgz"
 SEQUENCES_FILE = "sequence_annotations.jgz"
 _MAX_FRAMES = 20_000
+# CO3D's categories are COCO's classes without the spaces.
+_LABELS = {"stopsign": "stop sign", "parkingmeter": "parking meter", "hotdog": "hot dog",
+           "baseballbat": "baseball bat", "baseballglove": "baseball glove",
+           "cellphone": "cell phone", "teddybear": "teddy bear", "hairdryer": "hair drier",
+           "wineglass": "wine glass"}  # fmt: skip
 # PyTorch3D's camera axes (x left, y up) to ours.
 _OPENCV_FROM_PYTORCH3D = np.diag([-1.0, -1.0, 1.0])
 
@@ -86,6 +91,7 @@ class _Reader:
         self.category = category
         self.sequence = sequence
         self.source = category / FRAMES_FILE
+        self.label = _LABELS.get(category.name, category.name)
         self.frames: list[Frame] = []
         self.missing: list[str] = []
         self.without_mask = 0
@@ -106,7 +112,7 @@ class _Reader:
                 Path(name).name,
                 fields.camera(found),
                 found,
-                mask=FrameMask("object", mask_file) if mask_file else None,
+                mask=FrameMask("object", mask_file, label=self.label) if mask_file else None,
             )
         )
 

@@ -18,12 +18,12 @@ from scene.errors import InputError
 
 _COLMAP_FILES = {f"{part}.{end}" for part in ("cameras", "images", "points3D")
                  for end in ("txt", "bin")}  # fmt: skip
-_SUFFIXES = {".json", ".txt", ".bin", ".jgz", ".npy", ".tfrecord", ".parquet"}
+_SUFFIXES = {".txt", ".bin", ".jgz", ".npy", ".tfrecord", ".parquet"}
 
 
-def is_capture_path(path: Path) -> bool:
-    """Whether `path` is to be opened by `load_capture` rather than as a splat, by its name."""
-    return path.is_dir() or path.suffix.lower() in _SUFFIXES or path.name in _COLMAP_FILES
+def is_capture_file(path: Path) -> bool:
+    """Whether a file's name ends as only captures do (a .json or a folder may be a scene too)."""
+    return path.suffix.lower() in _SUFFIXES
 
 
 def load_capture(path: str | Path, options: CaptureOptions | None = None) -> Capture:

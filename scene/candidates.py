@@ -1,0 +1,188 @@
+"""What a scene's target could be, from what its capture's data marks: a list to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scene.capture import Capture, Frame, LabelledBox
+from scene.errors import InputError
+from scene.gaussians import Gaussians
+from scene.render.api import Backend, Renderer, make_renderer
+from scene.scene import TargetBox
+from scene.up import DEFAULT_UP
+
+_MOST_VIEWS = 24
+_LONG_SIDE = 240
+_INSIDE = 0.5
+_DEPTH_SLACK = 1.03
+_SHARE_OF_VIEWS = 0.6
+_LEAST_GAUSSIANS = 8
+_MOVES_M = 0.5
+_OUTLIER_PERCENT = 1.0
+_LABEL_ORDER = ("sign", "pedestrian", "cyclist", "vehicle")
+
+
+@dataclass(frozen=True, eq=False)
+class TargetCandidate:
+    """A proposal for `Scene.target`.
+
+    label: what the data calls it, lower case ("stop sign", "pedestrian"); "" where it has no name.
+        It is the data's word, which a victim may have another for ("car", "person").
+    source: where the proposal is from and what speaks against it, one phrase for the user:
+        "object masks of 24 photos", "box of a sign, seen 12 times",
+        "box of a vehicle, seen 80 times; moves 31.2 m, so that the scene shows it smeared".
+    box: the box itself, in the scene's world and units; put it into `Scene.target` as it is.
+    count: how many Gaussians have their centre in the box; always > 0.
+    """
+
+    label: str
+    source: str
+    box: TargetBox
+    count: int
+
+
+def find_candidates(
+    gaussians: Gaussians, capture: Capture, backend: Backend = "auto"
+) -> list[TargetCandidate]:
+    """Everything that the capture's data marks and the scene shows, likeliest target first.
+
+    gaussians: the clean scene, in the capture's world frame (`Capture.from_data` says how that
+    came from the data's own). A scene that `reconstruct` made of the capture is in that frame.
+    capture: as `load_capture` gives it. Used are
+
+    * masks of an object (CO3D): lifted to 3D, see `lift_masks`; one candidate;
+    * 3D boxes (Waymo: signs, pedestrians, cyclists, vehicles): one candidate per object that
+      holds Gaussians; of an object seen at several moments the box of the middle one.
+
+    Returns an empty list where the data marks nothing: the user then clicks or draws a box.
+    Takes about a second per million Gaussians and 10 masks; call it off the page's thread. Raises
+    InputError when a mask cannot be read.
+    """
+    found = []
+    masked = [f for f in capture.frames if f.mask is not None and f.mask.meaning == "object"]
+    if masked and (lifted := _masked_object(gaussians, masked, capture, backend)) is not None:
+        found.append(lifted)
+    return found + _boxed_objects(gaussians, capture.boxes)
+
+
+def lift_masks(
+    gaussians: Gaussians, frames: Sequence[Frame], backend: Backend = "auto"
+) -> NDArray[np.int64]:
+    """(M,) sorted rows of the Gaussians that the frames' object masks show.
+
+    A Gaussian votes in each view that has its centre in the picture and not behind the median
+    depth there; it is the object's when the mask holds it in at least 60 % of these views, and in
+    two at least where more than one frame is given. At most 24 frames, evenly chosen, are drawn.
+    """
+    if len(frames) > _MOST_VIEWS:
+        chosen = np.linspace(0, len(frames) - 1, _MOST_VIEWS).round().astype(int)
+        frames = [frames[i] for i in chosen]
+    renderer = make_renderer(gaussians, backend)
+    seen = np.zeros(len(gaussians), dtype=np.int64)
+    inside = np.zeros(len(gaussians), dtype=np.int64)
+    for frame in frames:
+        visible, masked = _votes(gaussians, renderer, frame)
+        seen += visible
+        inside += masked
+    needed = max(min(2, len(frames)), 1)
+    return np.flatnonzero((inside >= needed) & (inside >= _SHARE_OF_VIEWS * seen))
+
+
+def _votes(
+    gaussians: Gaussians, renderer: Renderer, frame: Frame
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """(N,) which Gaussians the view shows, and which of those its mask holds."""
+    camera = frame.camera
+    if max(camera.width, camera.height) > _LONG_SIDE:
+        camera = camera.fitted(_LONG_SIDE)
+    mask = frame.load_mask((camera.width, camera.height))
+    if mask is None:
+        raise InputError(f"frame {frame.name}: has no mask")
+    depth = renderer.render(camera, outputs=frozenset({"median_depth"})).median_depth
+    assert depth is not None
+    pixels, z = camera.project(gaussians.means)
+    visible = z > renderer.settings.near
+    visible &= ((pixels >= 0) & (pixels < [camera.width, camera.height])).all(axis=1)
+    x, y = pixels[visible].astype(np.int64).T
+    surface = depth[y, x]
+    # a depth of 0 says that nothing solid is there
+    visible[visible] = (surface <= 0) | (z[visible] <= surface * _DEPTH_SLACK)
+    masked = visible.copy()
+    x, y = pixels[visible].astype(np.int64).T
+    masked[visible] = mask[y, x] >= _INSIDE
+    return visible, masked
+
+
+def _masked_object(
+    gaussians: Gaussians, frames: Sequence[Frame], capture: Capture, backend: Backend
+) -> TargetCandidate | None:
+    rows = lift_masks(gaussians, frames, backend)
+    if len(rows) < _LEAST_GAUSSIANS:
+        return None
+    label = next((f.mask.label for f in frames if f.mask is not None and f.mask.label), "")
+    box = box_around(gaussians.means[rows], capture.up or DEFAULT_UP, label)
+    views = min(len(frames), _MOST_VIEWS)
+    return TargetCandidate(label, f"object masks of {views} photos", box, _count(gaussians, box))
+
+
+def box_around(
+    points: NDArray[np.floating], up: tuple[float, float, float], label: str = ""
+) -> TargetBox:
+    """A box upright with `up` around points (N, 3), turned about it to their longest extent.
+
+    The outermost 1 % at either end of each axis do not count; the sides are 2 % longer than that.
+    """
+    points = np.asarray(points, dtype=np.float64)
+    vertical = np.asarray(up, dtype=np.float64) / np.linalg.norm(up)
+    middle = np.median(points, axis=0)
+    flat = (points - middle) - ((points - middle) @ vertical)[:, None] * vertical
+    # the last of the three directions is the vertical, in which nothing varies
+    _, _, directions = np.linalg.svd(flat.T @ flat)
+    along = directions[0] - (directions[0] @ vertical) * vertical
+    along /= np.linalg.norm(along)
+    axes = np.stack([along, np.cross(vertical, along), vertical])
+    local = (points - middle) @ axes.T
+    low, high = np.percentile(local, [_OUTLIER_PERCENT, 100 - _OUTLIER_PERCENT], axis=0)
+    half = np.maximum((high - low) / 2 * 1.02, 1e-6)
+    return TargetBox(middle + (low + high) / 2 @ axes, axes, half, label)
+
+
+def _boxed_objects(
+    gaussians: Gaussians, boxes: tuple[LabelledBox, ...]
+) -> list[TargetCandidate]:
+    """One candidate per object with Gaussians in its box."""
+    objects: dict[tuple[str, str], list[LabelledBox]] = {}
+    for i, labelled in enumerate(boxes):
+        key = (labelled.box.label, labelled.track or f"#{i}")
+        objects.setdefault(key, []).append(labelled)
+    found = []
+    for (label, _), moments in objects.items():
+        moments = sorted(moments, key=lambda m: m.time_s)
+        box = moments[len(moments) // 2].box
+        count = _count(gaussians, box)
+        if count:
+            found.append(TargetCandidate(label, _box_source(label, moments), box, count))
+    order = {name: i for i, name in enumerate(_LABEL_ORDER)}
+    return sorted(found, key=lambda c: (order.get(c.label, len(order)), -c.count))
+
+
+def _box_source(label: str, moments: list[LabelledBox]) -> str:
+    times = "once" if len(moments) == 1 else f"{len(moments)} times"
+    source = f"box of a {label or 'object'}, seen {times}"
+    centers = np.array([moment.box.center for moment in moments])
+    moved = float(np.linalg.norm(centers.max(axis=0) - centers.min(axis=0)))
+    if moved > _MOVES_M:
+        source += f"; moves {moved:.1f} m, so that the scene shows it smeared"
+    return source
+
+
+def _count(gaussians: Gaussians, box: TargetBox) -> int:
+    # single precision first: a city has millions of Gaussians and tens of boxes
+    reach = np.float32(np.linalg.norm(box.half_sizes) * 1.001)
+    offset = gaussians.means - box.center.astype(np.float32)
+    near = offset[(np.abs(offset) <= reach).all(axis=1)].astype(np.float64)
+    return int((np.abs(near @ box.axes.T) <= box.half_sizes).all(axis=1).sum())

@@ -19,6 +19,7 @@ from app.commands.reconstruct import Reconstruct
 from app.commands.render import Render
 from app.commands.sweep import Sweep
 from app.commands.train_demo import TrainDemo
+from app.commands.victim import Victim
 from app.commands.view import View
 from app.commands.warmup import Warmup
 from scene.errors import InputError
@@ -44,6 +45,7 @@ COMMANDS = (
     | _named(Inspect, "inspect")
     | _named(Convert, "convert")
     | _named(Reconstruct, "reconstruct")
+    | _named(Victim, "victim")
     | _named(MakePatch, "make-patch")
     | _named(MakeDemo, "make-demo")
     | _named(TrainDemo, "train-demo")

@@ -17,6 +17,7 @@ from envelope.observe import MIN_BOX_HEIGHT_PX, MIN_VISIBLE_SHARE
 from envelope.outcome import XYXY, judge, read_answer
 from envelope.settings import Reading
 from envelope.stage import to_uint8
+from envelope.victims.protocols import ask, takes_prompt
 from patching.patch import Patch
 from patching.placement import Placement, footprint
 from patching.raycast import cast_patch, composite, visible_rays
@@ -269,9 +270,9 @@ def _right(
     for first in range(0, len(views), _BATCH):
         some = views[first : first + _BATCH]
         images = np.stack([_picture(view, placement, patch) for view in some])
-        asked = (victim.prompt_for(label),) if victim.info.kind == "grounder" else ()
-        for view, answer in zip(some, victim.predict(images, *asked), strict=True):
-            facts = read_answer(answer, label)
+        words = takes_prompt(victim)
+        for view, answer in zip(some, ask(victim, images, label), strict=True):
+            facts = read_answer(answer, label, open_vocabulary=words)
             if view.box is None and facts.kind != "classifier":
                 enough = [box for box in facts.boxes if box.confidence >= criterion.gamma]
                 right.append(bool(enough))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from envelope.victims import decode_fastestdet, decode_nanodet, decode_yolox
+from envelope.victims import decode_fastestdet, decode_nanodet, decode_yolov8, decode_yolox
 from envelope.victims.boxes import Candidates, FloatArray, suppress
 from envelope.victims.coco_names import COCO_NAMES
 from envelope.victims.hashes import files_sha256
 from envelope.victims.letterbox import Letterbox, fit_inside, letterboxed, stretch_to
+from envelope.victims.names import find_class
+from envelope.victims.onnx_session import input_size, open_session, picture_input, read_labels
 from envelope.victims.protocols import (
     KEPT_CONFIDENCE,
     Detections,
@@ -22,6 +25,9 @@ from envelope.victims.protocols import (
     check_images,
 )
 from scene.errors import InputError
+
+if TYPE_CHECKING:
+    from envelope.victims.onnx_torch import TorchTwin
 
 Fit = Callable[[int, int, int, int], Letterbox]
 
@@ -67,6 +73,15 @@ PRESETS: Mapping[str, Preset] = {
         deviation=(255.0, 255.0, 255.0),
         fit=stretch_to,
         side=352,
+    ),
+    "yolov8": Preset(
+        decode_yolov8.decode,
+        decode_yolov8.fits,
+        bgr=False,
+        deviation=(255.0, 255.0, 255.0),
+        fit=_centered,
+        nms_iou=0.7,
+        side=640,
     ),
 }
 
@@ -118,9 +133,12 @@ def _number(query: Mapping[str, str], name: str, spec: str, low: float, high: fl
 
 
 class OnnxDetector:
-    """Follows the Detector protocol."""
+    """Follows the Detector protocol; with onnx2torch also a white box for patch making."""
 
-    def __init__(self, session: Any, preset: Preset, info: VictimInfo) -> None:
+    def __init__(
+        self, session: Any, preset: Preset, info: VictimInfo, path: Path | None = None
+    ) -> None:
+        self.path = path
         self.session = session
         self.preset = preset
         self.info = info
@@ -144,6 +162,31 @@ class OnnxDetector:
                 decoded = self.preset.decode([output[row] for output in outputs], width, height)
                 answers.append(self._chosen(decoded, box))
         return answers
+
+    @cached_property
+    def twin(self) -> TorchTwin:
+        """The same network in torch, converted when first asked for. Raises InputError."""
+        from envelope.victims.onnx_torch import torch_twin
+
+        if self.path is None:
+            raise InputError(f"{self.info.name}: wanted a detector from a file")
+        return torch_twin(self.path, self.session, self.preset, self.info.settings["preset"])
+
+    @property
+    def suppression_loss(self) -> Callable[[Any, str], Any]:
+        """(images, label) -> (B,) how visible the class still is; an attack makes it small.
+
+        images: (B, 3, H, W) float RGB torch tensor in [0, 1], gradients pass. Raises InputError
+        here, before any work is done, when the file cannot be turned into a torch network.
+        """
+        twin = self.twin
+
+        def loss(images: Any, label: str) -> Any:
+            index = find_class(label, self.info.labels, self.info.name)
+            box = self.preset.fit(images.shape[3], images.shape[2], *self.info.input_size)
+            return twin.suppression(images, index, box)
+
+        return loss
 
     def _tensor(self, pictures: Images) -> FloatArray:
         ordered = pictures[..., ::-1] if self.preset.bgr else pictures
@@ -173,13 +216,10 @@ class OnnxDetector:
 
 def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetector:
     """A detector from an ONNX file; a file that is not one is refused in one sentence."""
-    session = _session(path, threads)
-    inputs = session.get_inputs()
-    if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].shape[1] != 3:
-        shapes = ", ".join(str(entry.shape) for entry in inputs)
-        raise InputError(f"{path}: wanted one picture input [B, 3, H, W], found {shapes}")
+    session = open_session(path, threads)
+    entry = picture_input(session, path)
     name = options.preset or "yolox"
-    width, height = _input_size(inputs[0].shape, options.size or PRESETS[name].side)
+    width, height = input_size(entry.shape, options.size or PRESETS[name].side)
     outputs = _output_shapes(session, width, height)
     name = options.preset or _recognised(path, outputs, width, height)
     preset = PRESETS[name]
@@ -196,45 +236,14 @@ def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetecto
         input_size=(width, height),
         threshold=0.5,
         weights_hash=files_sha256([path]),
-        labels=_read_labels(options.labels),
+        labels=COCO_NAMES if options.labels is None else read_labels(options.labels),
         settings={
             "preset": name,
             "kept_confidence": options.confidence,
             "nms_iou": options.iou if options.iou is not None else preset.nms_iou,
         },
     )
-    return OnnxDetector(session, preset, info)
-
-
-def _session(path: Path, threads: int) -> Any:
-    if not path.is_file():
-        raise InputError(f"there is no file {path}; give the path of an ONNX detector")
-    import onnxruntime
-    from onnxruntime.capi import onnxruntime_pybind11_state as reasons
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = threads
-    settings.inter_op_num_threads = 1
-    settings.log_severity_level = 3
-    refusals = (
-        reasons.Fail,
-        reasons.InvalidArgument,
-        reasons.InvalidGraph,
-        reasons.InvalidProtobuf,
-        reasons.NotImplemented,
-        reasons.RuntimeException,
-    )
-    try:
-        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-    except refusals as error:
-        raise InputError(
-            f"{path} is not an ONNX model that onnxruntime can run; export the detector as .onnx"
-        ) from error
-
-
-def _input_size(shape: Sequence[Any], side: int) -> tuple[int, int]:
-    height, width = (value if isinstance(value, int) and value > 0 else side for value in shape[2:])
-    return width, height
+    return OnnxDetector(session, preset, info, path)
 
 
 def _output_shapes(session: Any, width: int, height: int) -> list[tuple[int, ...]]:
@@ -252,16 +261,3 @@ def _recognised(path: Path, shapes: list[tuple[int, ...]], width: int, height: i
         f"{path}: its outputs {shapes} are of no known family; the presets are: "
         f"{', '.join(PRESETS)}"
     )
-
-
-def _read_labels(path: Path | None) -> tuple[str, ...]:
-    if path is None:
-        return COCO_NAMES
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"labels file {path} cannot be read: {error}") from error
-    names = tuple(line.strip() for line in lines if line.strip())
-    if not names:
-        raise InputError(f"labels file {path} names no class; wanted one name a line")
-    return names

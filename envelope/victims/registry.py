@@ -1,18 +1,21 @@
-"""Finds a victim by its spec: NAME, NAME:LOCATION or NAME:LOCATION?option=value&option=value.
+"""Finds a victim by its spec.
 
-The names are in the tables that `TABLES` lists, one module per group of families.
+Specs: NAME, NAME:LOCATION, NAME:LOCATION?option=value&option=value, and MODULE:FACTORY for a
+person's own model. The names are in the tables that `TABLES` lists.
 """
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from urllib.parse import parse_qsl
 
 from envelope.victims.names import find_class
 from envelope.victims.protocols import Kind, Victim
 from envelope.victims.roster import Entry, Request, State
+from envelope.victims.roster_files import USER_MODEL
+from envelope.victims.user_model import is_user_spec
 from scene.errors import InputError
 
 TABLES = (
@@ -29,12 +32,12 @@ TABLES = (
 class Listed:
     """One line of the roster as it stands now.
 
-    state: 'ready', or one sentence on how to get the victim. command: what installs or fetches
-    it, "" when nothing is to be done. spec: how it is written.
+    seconds: that it took for a picture on this machine when it was last asked, None before.
     """
 
     entry: Entry
     now: State
+    seconds: float | None = None
 
     @property
     def name(self) -> str:
@@ -84,7 +87,12 @@ class Listed:
 
 def list_victims() -> list[Listed]:
     """All that can be chosen by name, with its state; nothing heavy is imported."""
-    return [Listed(entry, entry.state()) for entry in _entries().values()]
+    from envelope.victims.timings import known_seconds
+
+    seconds = known_seconds()
+    return [
+        Listed(entry, entry.state(), seconds.get(name)) for name, entry in _entries().items()
+    ]
 
 
 def find_entry(spec: str) -> Entry | None:
@@ -102,10 +110,12 @@ def load_victim(spec: str, label: str | None = None, threads: int = 1) -> Victim
     name, _, query = spec.partition("?")
     head, _, location = name.partition(":")
     entry = find_entry(spec)
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if entry is None and is_user_spec(name):
+        entry = replace(USER_MODEL, options=tuple(options))
     if entry is None:
         names = ", ".join(listed.spec for listed in list_victims())
         raise InputError(f"there is no victim {spec!r}; the victims are: {names}")
-    options = dict(parse_qsl(query, keep_blank_values=True))
     _check(spec, entry, location, options)
     victim = entry.load(Request(spec, head, location, options, label, threads))
     if label is not None and victim.info.labels:

@@ -1,4 +1,4 @@
-"""Models from files that name no family: ONNX exports."""
+"""Models from files that name no family: ONNX exports, and a person's own Python module."""
 
 from __future__ import annotations
 
@@ -15,11 +15,35 @@ def _onnx(request: Request) -> Victim:
     return load_onnx(Path(request.location), options, threads=request.threads)
 
 
+def _onnx_classifier(request: Request) -> Victim:
+    from envelope.victims.onnx_classifier import load_onnx_classifier
+
+    return load_onnx_classifier(request)
+
+
+def _user_model(request: Request) -> Victim:
+    from envelope.victims.user_model import load_user_model
+
+    return load_user_model(request)
+
+
+USER_MODEL = Entry(
+    "MODULE", "detector", "the model's own", _user_model, takes="FACTORY",
+    convention="as its code says", evidence="`advscene victim probe`", white_box=True,
+)  # fmt: skip
+
 ENTRIES = (
     Entry(
         "onnx", "detector", "the file's own", _onnx,
-        takes="FILE?preset=yolox|nanodet|fastestdet&labels=FILE",
+        takes="FILE?preset=yolox|nanodet|fastestdet|yolov8&labels=FILE",
         options=("preset", "labels", "size", "confidence", "iou"), threshold=0.5,
         convention="as the preset decodes it", evidence="each preset against real weights",
+        white_box=True,
     ),
+    Entry(
+        "onnx-classifier", "classifier", "the file's own", _onnx_classifier,
+        takes="FILE?labels=FILE",
+        options=("labels", "size", "fit", "mean", "std", "bgr"),
+    ),
+    USER_MODEL,
 )  # fmt: skip

@@ -1,0 +1,63 @@
+"""What ONNX victims share: opening a file, its picture input, a file of class names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scene.errors import InputError
+
+
+def open_session(path: Path, threads: int) -> Any:
+    """An onnxruntime session on the CPU. Raises InputError when the file is none."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; give the path of an ONNX model")
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as reasons
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.inter_op_num_threads = 1
+    settings.log_severity_level = 3
+    refusals = (
+        reasons.Fail,
+        reasons.InvalidArgument,
+        reasons.InvalidGraph,
+        reasons.InvalidProtobuf,
+        reasons.NotImplemented,
+        reasons.RuntimeException,
+    )
+    try:
+        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    except refusals as error:
+        raise InputError(
+            f"{path} is not an ONNX model that onnxruntime can run; export the model as .onnx"
+        ) from error
+
+
+def input_size(shape: Sequence[Any], side: int) -> tuple[int, int]:
+    """(width, height) of the input; `side` where the file leaves it open."""
+    height, width = (value if isinstance(value, int) and value > 0 else side for value in shape[2:])
+    return width, height
+
+
+def picture_input(session: Any, path: Path) -> Any:
+    """The model's one picture input [B, 3, H, W]. Raises InputError when it has another."""
+    inputs = session.get_inputs()
+    if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].shape[1] != 3:
+        shapes = ", ".join(str(entry.shape) for entry in inputs)
+        raise InputError(f"{path}: wanted one picture input [B, 3, H, W], found {shapes}")
+    return inputs[0]
+
+
+def read_labels(path: Path) -> tuple[str, ...]:
+    """Class names, one a line. Raises InputError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"labels file {path} cannot be read: {error}") from error
+    names = tuple(line.strip() for line in lines if line.strip())
+    if not names:
+        raise InputError(f"labels file {path} names no class; wanted one name a line")
+    return names

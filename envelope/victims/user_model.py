@@ -1,0 +1,217 @@
+"""A person's own model: `module:factory` or `path/to/file.py:factory`.
+
+The factory is called without arguments, or with what stands behind the question mark as keyword
+arguments (`my_models:make?weights=a.pt`), and returns something that follows one of the protocols
+of `envelope.victims.protocols`. Its answers are checked, so that a mistake is a sentence and not a
+number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from envelope.victims.protocols import (
+    Classification,
+    Detections,
+    Grounding,
+    Images,
+    Prediction,
+    Victim,
+    VictimInfo,
+    check_images,
+)
+from envelope.victims.roster import Request
+from scene.errors import InputError
+
+_ANSWERS: dict[str, type] = {
+    "classifier": Classification,
+    "detector": Detections,
+    "grounder": Grounding,
+}
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
+_NAME = re.compile(r"[A-Za-z_]\w*$")
+
+
+def is_user_spec(name: str) -> bool:
+    """Whether a spec without its options looks like `module:factory`."""
+    head, colon, factory = name.rpartition(":")
+    if not colon or not _NAME.match(factory):
+        return False
+    return head.endswith(".py") or _MODULE.match(head) is not None
+
+
+class UserVictim:
+    """Passes pictures on and checks what comes back."""
+
+    def __init__(self, inner: Any, info: VictimInfo) -> None:
+        self.inner = inner
+        self.info = info
+        if hasattr(inner, "prompt_for"):
+            self.prompt_for = inner.prompt_for
+        if hasattr(inner, "suppression_loss"):
+            self.suppression_loss = inner.suppression_loss
+
+    def predict(self, images: Images, *prompt: Any) -> list[Any]:
+        """images: (B, H, W, 3) uint8 RGB -> B answers of the kind that the victim says."""
+        images = check_images(images)
+        answers = self.inner.predict(images, *prompt)
+        wanted = _ANSWERS[self.info.kind]
+        if not isinstance(answers, list | tuple):
+            raise InputError(
+                f"{self.info.name}: predict wants to return a list of {wanted.__name__}, found "
+                f"{type(answers).__name__}"
+            )
+        if len(answers) != len(images):
+            raise InputError(
+                f"{self.info.name}: predict was given {len(images)} pictures and returned "
+                f"{len(answers)} answers; return one for each"
+            )
+        for number, answer in enumerate(answers):
+            self._check(number, answer, wanted)
+        return list(answers)
+
+    def _check(self, number: int, answer: Prediction, wanted: type) -> None:
+        where = f"{self.info.name}: answer {number}"
+        if not isinstance(answer, wanted):
+            raise InputError(
+                f"{where} is a {type(answer).__name__}; a {self.info.kind} wants to return "
+                f"envelope.victims.protocols.{wanted.__name__}"
+            )
+        if isinstance(answer, Detections):
+            if not (np.isfinite(answer.xyxy).all() and np.isfinite(answer.confidences).all()):
+                raise InputError(f"{where} holds numbers that are not finite")
+            if len(answer) and not (0 <= answer.confidences.min() <= answer.confidences.max() <= 1):
+                low, high = answer.confidences.min(), answer.confidences.max()
+                raise InputError(f"{where}: confidences want 0..1, found {low:g}..{high:g}")
+        if isinstance(answer, Classification):
+            total = float(answer.probabilities.sum())
+            if not np.isfinite(total) or abs(total - 1) > 1e-2 or answer.probabilities.min() < 0:
+                raise InputError(f"{where}: probabilities want to sum to 1, found {total:g}")
+
+
+def load_user_model(request: Request) -> Victim:
+    """The victim that a person's factory makes. Raises InputError in one sentence."""
+    head, _, factory_name = request.spec.partition("?")[0].rpartition(":")
+    module = _module(head, request.spec)
+    factory = getattr(module, factory_name, None)
+    if factory is None:
+        there = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        raise InputError(
+            f"victim {request.spec!r}: {head} has no {factory_name!r}; it has: "
+            f"{', '.join(sorted(there)[:8]) or 'nothing that can be called'}"
+        )
+    if not callable(factory):
+        raise InputError(
+            f"victim {request.spec!r}: wanted a function or class, found {factory_name} = "
+            f"{type(factory).__name__}"
+        )
+    try:
+        inspect.signature(factory).bind(**request.options)
+    except TypeError as error:
+        raise InputError(
+            f"victim {request.spec!r}: {factory_name} cannot be called with these options: {error}"
+        ) from error
+    except ValueError:  # a callable without a signature: it says itself what is wrong
+        pass
+    return _checked(factory(**request.options), module, request.spec)
+
+
+def _module(head: str, spec: str) -> ModuleType:
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    if head.endswith(".py"):
+        return _from_file(Path(head), spec)
+    try:
+        return importlib.import_module(head)
+    except ModuleNotFoundError as error:
+        if error.name and head.startswith(error.name):
+            raise InputError(
+                f"there is no victim {spec!r}: {head!r} is no family of `advscene victim list`, "
+                f"and no Python module of that name is in {folder} or on PYTHONPATH"
+            ) from error
+        raise InputError(
+            f"victim {spec!r}: {head} needs the module {error.name!r}, which is not installed"
+        ) from error
+    except (ImportError, SyntaxError) as error:
+        raise InputError(f"victim {spec!r}: {head} cannot be imported: {error}") from error
+
+
+def _from_file(path: Path, spec: str) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"victim {spec!r}: there is no file {path}")
+    found = importlib.util.spec_from_file_location(f"advscene_user_{path.stem}", path)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    try:
+        found.loader.exec_module(module)
+    except (ImportError, SyntaxError) as error:
+        raise InputError(f"victim {spec!r}: {path} cannot be imported: {error}") from error
+    return module
+
+
+def _checked(made: Any, module: ModuleType, spec: str) -> Victim:
+    """The factory's result with its kind, protocol and description checked."""
+    info = getattr(made, "info", None)
+    if not isinstance(info, VictimInfo):
+        raise InputError(
+            f"victim {spec!r}: the factory returned a {type(made).__name__} without `info`; wanted "
+            f"`predict(images)` and `info = VictimInfo(...)` (envelope.victims.protocols)"
+        )
+    if not callable(getattr(made, "predict", None)):
+        raise InputError(f"victim {spec!r}: {type(made).__name__} has no predict(images)")
+    if info.kind not in _ANSWERS:
+        kinds = ", ".join(_ANSWERS)
+        raise InputError(f"victim {spec!r}: info.kind wants one of {kinds}, found {info.kind!r}")
+    if info.kind == "grounder" and not hasattr(made, "prompt_for"):
+        raise InputError(f"victim {spec!r}: a grounder wants prompt_for(label), found none")
+    if info.kind == "classifier" and not info.labels:
+        raise InputError(f"victim {spec!r}: a classifier wants info.labels, found none")
+    if info.kind == "detector" and not info.labels and not hasattr(made, "prompt_for"):
+        raise InputError(
+            f"victim {spec!r}: a detector wants info.labels, or prompt_for(label) when it takes "
+            f"any words, found neither"
+        )
+    width, height = info.input_size
+    if not (width > 0 and height > 0):
+        raise InputError(f"victim {spec!r}: info.input_size wants pixels, found {width}x{height}")
+    victim: Victim = UserVictim(
+        made, replace(info, name=spec, weights_hash=_identity(made, module, info))
+    )
+    return victim
+
+
+def _identity(made: Any, module: ModuleType, info: VictimInfo) -> str:
+    """Hash of what can change the answers: its own hash, the module's code, its networks."""
+    digest = hashlib.sha256(info.weights_hash.encode())
+    source = getattr(module, "__file__", None)
+    if source:
+        digest.update(Path(source).read_bytes())
+    for value in _networks(made):
+        for name, tensor in sorted(value.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().view(-1).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _networks(made: Any) -> Sequence[Any]:
+    """The torch modules that the victim is or holds directly."""
+    if "torch" not in sys.modules:
+        return []
+    from torch import nn
+
+    held = [made, *vars(made).values()] if hasattr(made, "__dict__") else [made]
+    return [value for value in held if isinstance(value, nn.Module)]

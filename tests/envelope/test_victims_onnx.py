@@ -1,0 +1,215 @@
+"""ONNX victims beyond decoding: white box by torch, classifiers, exports of ultralytics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from envelope.victims import decode_yolov8
+from envelope.victims.hashes import files_sha256
+from envelope.victims.letterbox import letterboxed
+from envelope.victims.onnx import PRESETS, OnnxOptions, load_onnx
+from envelope.victims.registry import load_victim
+from scene.errors import InputError
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx2torch")
+
+REAL = {
+    "yolox": "yolox-nano/yolox_nano.onnx",
+    "nanodet": "nanodet-m/nanodet_m.onnx",
+    "fastestdet": "fastestdet/FastestDet.onnx",
+}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", list(REAL))
+def test_the_torch_twin_answers_the_same(real_data: Path, name: str) -> None:
+    """Stated difference small; scores from torch equal the adapter's own on a real photo."""
+    import torch
+
+    path = real_data / "weights" / REAL[name]
+    before = files_sha256([path])
+    victim = load_onnx(path, OnnxOptions())
+    assert victim.twin.difference < 1e-3
+    weights = {k: v.clone() for k, v in victim.twin.network.state_dict().items()}
+    photo = sign_photo(real_data)
+    images = torch.from_numpy(photo.astype(np.float32) / 255).permute(0, 3, 1, 2)
+    box = victim.preset.fit(photo.shape[2], photo.shape[1], *victim.info.input_size)
+    prepared = victim.twin.prepared(images, box)
+    ours = victim._tensor(letterboxed(photo, box, victim.preset.fill))
+    assert np.abs(prepared.numpy() - ours).max() < 0.02 * np.abs(ours).max()
+
+    index = victim.info.labels.index("stop sign")
+    with torch.no_grad():
+        scores = victim.twin._scores(victim.twin.outputs(prepared))[0, :, index]
+    surest = victim.predict(photo)[0].of_label("stop sign").confidences[0]
+    assert float(scores.max()) == pytest.approx(float(surest), abs=0.02)
+
+    images.requires_grad_()
+    loss = victim.suppression_loss(images, "stop_sign")
+    assert loss.shape == (1,)
+    loss.sum().backward()
+    assert images.grad is not None
+    assert torch.isfinite(images.grad).all()
+    assert images.grad.abs().sum() > 0
+    assert files_sha256([path]) == before
+    after = victim.twin.network.state_dict()
+    assert all(torch.equal(value, after[key]) for key, value in weights.items())
+    assert not victim.twin.network.training
+    assert not any(p.requires_grad for p in victim.twin.network.parameters())
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", list(REAL))
+def test_a_few_steps_hide_a_real_sign(real_data: Path, name: str) -> None:
+    """Descent on the loss through torch lowers the score that onnxruntime gives."""
+    import torch
+
+    victim = load_onnx(real_data / "weights" / REAL[name], OnnxOptions())
+    photo = sign_photo(real_data)
+    images = torch.from_numpy(photo.astype(np.float32) / 255).permute(0, 3, 1, 2)
+    for _ in range(6):
+        images.requires_grad_()
+        victim.suppression_loss(images, "stop sign").sum().backward()
+        assert images.grad is not None
+        images = (images.detach() - 4 / 255 * images.grad.sign()).clamp(0, 1)
+    shown = (images[0].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
+    first, last = (
+        victim.predict(p)[0].of_label("stop sign").confidences[:1].sum()
+        for p in (photo, shown[None])
+    )
+    assert first > 0.6
+    assert last < 0.5 * first
+
+
+def sign_photo(real_data: Path) -> np.ndarray:
+    """(1, 300, 420, 3): a real sign off the middle of a gray frame that is not square."""
+    from PIL import Image
+
+    photo = Image.open(real_data / "photos" / "stop_signs" / "1.png").convert("RGB")
+    canvas = np.full((1, 300, 420, 3), 128, np.uint8)
+    canvas[0, 20:276, 140:396] = np.asarray(photo.resize((256, 256)))
+    return canvas
+
+
+@pytest.mark.real
+def test_quantised_files_give_no_gradients(real_data: Path) -> None:
+    path = real_data / "weights" / "yolov8n-int8" / "yolov8n_int8.onnx"
+    victim = load_victim(f"onnx:{path}", "person")
+    assert victim.info.settings["preset"] == "yolov8"
+    with pytest.raises(InputError, match="cannot be turned into a network with gradients"):
+        hasattr(victim, "suppression_loss")
+
+
+@pytest.mark.real
+def test_two_adapters_of_one_export_agree(real_data: Path) -> None:
+    """The plain preset and ultralytics' own runtime, letterboxed by Pillow and by OpenCV."""
+    from PIL import Image
+
+    path = real_data / "weights" / "yolov8n-int8" / "yolov8n_int8.onnx"
+    photo = np.asarray(Image.open(real_data / "photos" / "bus" / "bus.jpg").convert("RGB"))[None]
+    (plain,) = load_victim(f"onnx:{path}").predict(photo)
+    pytest.importorskip("ultralytics")
+    (other,) = load_victim(f"ultralytics:{path}").predict(photo)
+    assert plain.labels[:4] == ("person", "person", "person", "bus")
+    sure = other.confidences > 0.5
+    for box, confidence in zip(other.xyxy[sure], other.confidences[sure], strict=True):
+        apart = np.abs(plain.xyxy - box).max(axis=1)
+        assert apart.min() < 8  # of 1080: the resampling differs
+        assert plain.confidences[apart.argmin()] == pytest.approx(confidence, abs=0.03)
+
+
+def test_yolov8_hand_worked() -> None:
+    # 64x32: 42 cells; the fifth row of the map is class 0
+    rows = np.zeros((6, 42), np.float32)
+    rows[:, 40] = [30, 12, 20, 8, 0.2, 0.7]
+    out = decode_yolov8.decode([rows], 64, 32)
+    assert out.xyxy[40] == pytest.approx([20, 8, 40, 16])
+    assert out.scores[40] == pytest.approx([0.2, 0.7])
+    assert decode_yolov8.fits([(6, 42)], 64, 32)
+    assert not decode_yolov8.fits([(42, 6)], 64, 32)
+    assert not PRESETS["yolox"].fits([(6, 42)], 64, 32)
+
+
+def classifier_file(path: Path, shares: bool = False, batch: int | str = "n") -> Path:
+    """Classes red, green, blue: the picture's mean channels, times ten; softmax on request."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("MatMul", ["f", "w"], ["y" if not shares else "l"]),
+    ]
+    if shares:
+        nodes.append(helper.make_node("Softmax", ["l"], ["y"], axis=1))
+    weights = numpy_helper.from_array(10 * np.eye(3, dtype=np.float32), "w")
+    graph = helper.make_graph(
+        nodes, "colors",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 16, 24])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 3])],
+        [weights],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, str(path))
+    return path
+
+
+def labels_file(folder: Path, *names: str) -> Path:
+    path = folder / "labels.txt"
+    path.write_text("\n".join(names))
+    return path
+
+
+@pytest.mark.parametrize("shares", [False, True])
+@pytest.mark.parametrize("batch", [1, "n"])
+def test_classifier_files(tmp_path: Path, shares: bool, batch: int | str) -> None:
+    labels = labels_file(tmp_path, "red", "green", "blue")
+    path = classifier_file(tmp_path / "colors.onnx", shares, batch)
+    victim = load_victim(f"onnx-classifier:{path}?labels={labels}&mean=0&std=1", "Green")
+    images = np.zeros((2, 30, 50, 3), np.uint8)
+    images[0, ..., 1] = 255
+    images[1, ..., 2] = 51  # a fifth: logits 0, 0, 2
+    green, blue = victim.predict(images)
+    assert (green.top, blue.top) == ("green", "blue")
+    assert blue.probabilities[2] == pytest.approx(np.exp(2) / (np.exp(2) + 2), abs=1e-5)
+    assert victim.info.input_size == (24, 16)
+    assert victim.info.settings["answers"] == ("probabilities" if shares else "logits")
+
+
+def test_classifier_crop_keeps_the_middle(tmp_path: Path) -> None:
+    """A 100x40 picture, blue at its outer fifths: only a stretch sees them."""
+    labels = labels_file(tmp_path, "red", "green", "blue")
+    path = classifier_file(tmp_path / "colors.onnx")
+    images = np.zeros((1, 40, 100, 3), np.uint8)
+    images[..., 0] = 128
+    images[0, :, :20] = images[0, :, 80:] = (0, 0, 255)
+    spec = f"onnx-classifier:{path}?labels={labels}&mean=0&std=1"
+    (stretched,) = load_victim(spec).predict(images)
+    (cropped,) = load_victim(spec + "&fit=crop").predict(images)
+    (swapped,) = load_victim(spec + "&fit=crop&bgr=yes").predict(images)
+    assert stretched.probabilities[2] > 0.6
+    assert cropped.probabilities[2] < 0.01
+    assert swapped.top == "blue"
+
+
+def test_classifier_mistakes(tmp_path: Path) -> None:
+    path = classifier_file(tmp_path / "colors.onnx")
+    two = labels_file(tmp_path, "red", "green")
+    cases = {
+        f"onnx-classifier:{path}": "wanted a file with the class names",
+        f"onnx-classifier:{path}?labels={two}": "answers 3 numbers (shape [1, 3]), but",
+        f"onnx-classifier:{path}?labels={two}&fit=zoom": "fit wants stretch or crop",
+        f"onnx-classifier:{tmp_path}/no.onnx?labels={two}": "there is no file",
+        "onnx-classifier": "wanted a path after the colon",
+    }
+    for spec, message in cases.items():
+        with pytest.raises(InputError) as caught:
+            load_victim(spec)
+        assert message in str(caught.value)
+    three = labels_file(tmp_path, "red", "green", "blue")
+    for option in ("std=0", "mean=1,2", "mean=a,b,c", "std=nan"):
+        with pytest.raises(InputError, match=r"wants three numbers such as 0\.\d"):
+            load_victim(f"onnx-classifier:{path}?labels={three}&{option}")

@@ -169,6 +169,6 @@ def _needs_path(state: str) -> bool:
 
 
 def _load(spec: str, label: str) -> Victim:
-    from envelope.victims.registry import load_victim
+    from envelope.engine.isolated import load_for_scoring
 
-    return load_victim(spec, label)
+    return load_for_scoring(spec, label)

@@ -316,9 +316,9 @@ def with_sweep(settings: RunSettings, plan: SweepPlan) -> RunSettings:
 
 def _loader(spec: str, label: str, threads: int) -> Callable[[], Any]:
     def load() -> Any:
-        from envelope.victims.registry import load_victim
+        from envelope.engine.isolated import load_for_scoring
 
-        return load_victim(spec, label, threads)
+        return load_for_scoring(spec, label, threads)
 
     return load
 

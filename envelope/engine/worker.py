@@ -10,13 +10,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from envelope.engine.calls import Caller
+from envelope.engine.isolated import IsolatedVictim
 from envelope.engine.jobs import Item, ServiceSettings, VictimProgress, VictimSlot, VictimState
 from envelope.outcome import Answer, failed_answer, read_answer
 from envelope.store import Score
 from envelope.victims.protocols import Victim, ask, takes_prompt
+from envelope.victims.registry import find_entry
+from envelope.victims.timings import note_seconds
 from scene.errors import InputError
 
 logger = logging.getLogger(__name__)
+
+_NOTED_CALL = 3
+"""Which call's time is kept: the first ones compile and allocate."""
 
 # transformers and torchvision fill their lazy modules on first use and do not lock them
 _LOADING = threading.Lock()
@@ -132,8 +138,15 @@ class VictimWorker:
         if problem:
             return
         while batch := self._take():
-            answered = self._score(batch)
-            self._desk.deliver(self.slot.name, answered)
+            try:
+                self._desk.deliver(self.slot.name, self._score(batch))
+            except Exception as error:  # a fault of ours: this victim stops, nothing waits for it
+                logger.exception("%s stopped scoring", self.slot.name)
+                with self._desk.lock:
+                    self.message, self.state = _in_words(error), "failed"
+                    self.inbox = [*batch, *self.inbox]
+                self._desk.victim_ready(self.slot.name)
+                return
 
     def _load(self) -> str:
         """Load the victim and make its settings known; what went wrong, or ""."""
@@ -191,10 +204,18 @@ class VictimWorker:
         share_ms = (time.perf_counter() - start) * 1000 / len(batch)
         old = self.picture_ms
         self.picture_ms = share_ms if old is None else 0.7 * old + 0.3 * share_ms
+        if self.calls == _NOTED_CALL:
+            self._note_time(share_ms / 1000)
         return [
             (item, self._row(item, answer, 1, share_ms))
             for item, answer in zip(batch, answers, strict=True)
         ]
+
+    def _note_time(self, seconds: float) -> None:
+        """Keep the time of a picture, for the estimate before the next sweep."""
+        victim = self.victim
+        if victim is not None and find_entry(victim.info.name) is not None:
+            note_seconds(victim.info.name, seconds)
 
     def _retry(self, item: Item, problem: str) -> tuple[Item, Score]:
         for tries in range(2, self._desk.settings.tries + 1):
@@ -226,6 +247,8 @@ class VictimWorker:
         except TimeoutError as error:
             self._caller.close()
             self._caller = Caller(f"victim {self.slot.name}")
+            if isinstance(victim, IsolatedVictim):
+                victim.interrupt()
             raise TimeoutError(f"no answer within {limit:g} s") from error
         if len(predictions) != len(batch):
             raise ValueError(f"{len(predictions)} answers to {len(batch)} pictures")

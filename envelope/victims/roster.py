@@ -72,7 +72,8 @@ class Entry:
     input_size: (width, height) pixels, None when the file decides. threshold: conventional least
     confidence, None for grounders and classifiers. convention: how its boxes are written and
     `evidence`: how that is known. white_box: whether patches can be made against it.
-    source: where the weights come from.
+    source: where the weights come from. in_process: trusted to score in our own process; all
+    others get one of their own.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Entry:
     evidence: str = ""
     source: str = ""
     white_box: bool = False
+    in_process: bool = False
 
 
 def install_command(extra: str) -> str:

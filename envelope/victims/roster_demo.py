@@ -48,15 +48,16 @@ ENTRIES = (
     Entry(
         "demo-detector", "detector", "Apache-2.0", _detector, lambda: _state("demo-detector"),
         input_size=(320, 320), threshold=0.5, convention="xyxy pixels of its letterboxed input",
-        evidence="trained here", source=_SOURCE, white_box=True,
+        evidence="trained here", source=_SOURCE, white_box=True, in_process=True,
     ),
     Entry(
         "demo-classifier", "classifier", "Apache-2.0", _classifier,
         lambda: _state("demo-classifier"), input_size=(224, 224), source=_SOURCE, white_box=True,
+        in_process=True,
     ),
     Entry(
         "demo-grounder", "grounder", "Apache-2.0", _grounder, lambda: _state("demo-grounder"),
         input_size=(224, 224), convention="y0 x0 y1 x1 over 1024", evidence="trained here",
-        source=_SOURCE, white_box=True,
+        source=_SOURCE, white_box=True, in_process=True,
     ),
 )  # fmt: skip

@@ -37,9 +37,11 @@ _CAMERA = "key.camera_name"
 
 def parquet_root(path: Path) -> Path | None:
     """The folder of component folders that `path` is, lies in, or is a file of; None if none."""
-    for folder in (path, path.parent, path.parent.parent):
-        if any(next((folder / name).glob("*.parquet"), None) for name in _KNOWN):
-            return folder
+    folder = path.parent if path.suffix == ".parquet" else path
+    if folder.name in _KNOWN:
+        folder = folder.parent
+    if any(next((folder / name).glob("*.parquet"), None) for name in _KNOWN):
+        return folder
     return None
 
 

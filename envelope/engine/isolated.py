@@ -185,7 +185,7 @@ def _serve(load: Loader, pipe: Connection) -> None:
         except (EOFError, OSError):
             return
         method = getattr(victim, name)
-        _answer(pipe, lambda method=method, arguments=arguments: method(*arguments))
+        _answer(pipe, partial(method, *arguments))
 
 
 def _answer(pipe: Connection, work: Callable[[], Any]) -> None:

@@ -210,6 +210,10 @@ class ScoringService:
         """Go on with the victim, or give its share of the work up."""
         worker = self._workers[name]
         with self.lock:
+            job = self._current
+            if worker.state == "ready" and job is not None:
+                self._fill_from_store(job, name)
+                worker.inbox = [i for i in worker.inbox if (name, i.kind) in i.job.waiting]
             if worker.state == "failed":
                 items, worker.inbox = worker.inbox, []
                 for item in items:
@@ -335,15 +339,22 @@ class ScoringService:
             self._draw(asked)
 
     def _expect_answers(self, job: ViewJob) -> None:
-        """Fill in what is stored already; wait for the rest."""
-        stored = {(s.victim, s.kind): s for s in self.store.scores(job.key)}
+        """Fill in what is stored already; wait for the rest.
+
+        A victim that is still loading is waited for: its weights may have changed since.
+        """
+        job.waiting.update((name, kind) for name in self._workers for kind in job.kinds)
         for name in self._workers:
-            for kind in job.kinds:
-                found = stored.get((name, kind))
-                if found is not None and found.answer.status != "error":
-                    job.scores[name, kind] = found
-                else:
-                    job.waiting.add((name, kind))
+            self._fill_from_store(job, name)
+
+    def _fill_from_store(self, job: ViewJob, name: str) -> None:
+        """Take a loaded victim's answers under its settings of now from the store."""
+        for score in self.store.scores(job.key, all_settings=True):
+            current = self._hashes.get((score.victim, score.kind)) == score.settings_hash
+            if score.victim == name and current and score.answer.status != "error":
+                if (name, score.kind) in job.waiting:
+                    job.scores[name, score.kind] = score
+                    self._settle(job, name, score.kind)
 
     def _skip(self, job: ViewJob) -> None:
         """An unobservable view is never counted, so no victim is asked."""

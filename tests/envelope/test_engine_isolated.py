@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -272,3 +273,41 @@ def test_a_stuck_thread_leaves_the_others_their_turn(store: ScoreStore) -> None:
     service.stop()
     stuck.release.set()
     service.close()
+
+
+def test_a_loading_victim_shows_no_answers_of_older_weights(store: ScoreStore) -> None:
+    """The view is looked at while the victim loads; stored rows are of other weights."""
+    old = ColorDetector()
+    service = ScoringService(small_stage(), [slot(old)], store)
+    service.score_now(Condition(), 60)
+    service.close()
+
+    for weights, calls in (("other weights", 4), ("weights of colors", 0)):
+        new = ColorDetector()
+        new.info = type(new.info)(**{**vars(new.info), "weights_hash": weights})
+        go = threading.Event()
+
+        def load(new: ColorDetector = new, go: threading.Event = go) -> ColorDetector:
+            go.wait(30)
+            return new
+
+        service = ScoringService(small_stage(), [VictimSlot("colors", load, "red board")], store)
+        service.look_at(Condition())
+        until = time.monotonic() + 30
+        while (seen := service.scored_view()) is None or len(seen.pictures) < 4:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        assert not seen.scores
+        assert not seen.complete
+        go.set()
+        while not service.scored_view().complete:  # type: ignore[union-attr]
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        answered = service.scored_view()
+        service.close()
+        assert sum(new.batches) == calls  # the same weights are answered from the store
+        assert answered is not None
+        assert len(answered.scores) == 4
+        hashes = {score.settings_hash for score in answered.scores.values()}
+        current = {service.settings_hash("colors", kind) for kind in answered.pictures}
+        assert hashes == current

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +32,44 @@ class DropReport:
     def total(self) -> int:
         """Number of rows dropped for any reason."""
         return self.not_finite + self.zero_quaternion + self.bad_scale
+
+
+class Rows(NamedTuple):
+    """Activated but unchecked columns of some file rows, shapes as in `Gaussians`.
+
+    All float32 but quats, which may be float64 and of any length.
+    """
+
+    means: NDArray
+    quats: NDArray
+    scales: NDArray
+    opacities: NDArray
+    sh: NDArray
+
+    def check(self) -> tuple[NDArray[np.bool_], IntArray]:
+        """(n,) which rows are usable, and how many are not: not finite, unturned, unsized."""
+        n = len(self.means)
+        finite = np.ones(n, dtype=bool)
+        for column in self:
+            finite &= np.isfinite(column).reshape(n, math.prod(column.shape[1:])).all(axis=1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            turned = _norms(self.quats) > 1e-12
+            sized = (self.scales > 0).all(axis=1)
+        why = [~finite, finite & ~turned, finite & turned & ~sized]
+        return finite & turned & sized, np.array([w.sum() for w in why], dtype=np.int64)
+
+    def write(self, index: IntArray | slice, out: Rows, target: slice) -> None:
+        """Put the rows at `index` into `out[target]`, quaternions made unit, opacities clipped."""
+        for name in ("means", "scales", "sh"):
+            getattr(out, name)[target] = getattr(self, name)[index]
+        quats = self.quats[index]
+        out.quats[target] = quats / _norms(quats)[:, None]
+        np.clip(self.opacities[index], 0.0, 1.0, out=out.opacities[target])
+
+
+def _norms(quats: NDArray) -> NDArray[np.float64]:
+    """In float64, so that a quaternion as long as 1e20 keeps a finite norm."""
+    return np.asarray(np.linalg.norm(quats.astype(np.float64, copy=False), axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,44 +120,45 @@ class Gaussians:
     ) -> tuple[Gaussians, DropReport]:
         """Normalise quaternions; drop and count unusable rows (NaN, inf, zero norms, scales <= 0).
 
-        Raises InputError when no usable row is left.
+        Opacities are clipped to [0, 1]. Raises InputError when no usable row is left.
         """
-        # float64 so that a quaternion as long as 1e20 keeps a finite norm
-        quats64 = np.asarray(quats, dtype=np.float64)
-        columns = {
-            "means": np.asarray(means, dtype=np.float32),
-            "scales": np.asarray(scales, dtype=np.float32),
-            "opacities": np.asarray(opacities, dtype=np.float32),
-            "sh": np.asarray(sh, dtype=np.float32),
-        }
-        n = len(quats64)
-        finite = np.isfinite(quats64).all(axis=1)
-        for column in columns.values():
-            finite &= np.isfinite(column).reshape(n, -1).all(axis=1)
-        with np.errstate(invalid="ignore", over="ignore"):
-            norms = np.linalg.norm(quats64, axis=1)
-            turned = norms > 1e-12
-            sized = (columns["scales"] > 0).all(axis=1)
-        kept = np.flatnonzero(finite & turned & sized)
-        if len(kept) == 0:
+        plain = [np.asarray(c, dtype=np.float32) for c in (means, scales, opacities, sh)]
+        block = Rows(plain[0], np.asarray(quats, dtype=np.float64), *plain[1:])
+        return cls.gathered(len(block.means), block.sh.shape[1], [block])
+
+    @classmethod
+    def gathered(
+        cls, rows: int, coefficients: int, blocks: Iterable[Rows]
+    ) -> tuple[Gaussians, DropReport]:
+        """`validated` for scenes that are read in blocks: never more than one block is held twice.
+
+        rows: of all blocks together. coefficients: K of their `sh`.
+        """
+        out = Rows(
+            *(np.empty((rows, width), np.float32) for width in (3, 4, 3)),
+            np.empty(rows, np.float32),
+            np.empty((rows, coefficients, 3), np.float32),
+        )
+        reasons = np.zeros(3, dtype=np.int64)
+        kept: list[IntArray] = []
+        read = written = 0
+        for block in blocks:
+            usable, unusable = block.check()
+            reasons += unusable
+            index: IntArray | slice = np.flatnonzero(usable) if unusable.any() else slice(None)
+            count = len(usable) - int(unusable.sum())
+            block.write(index, out, slice(written, written + count))
+            kept.append(read + np.flatnonzero(usable))
+            read += len(usable)
+            written += count
+        not_finite, zero_quaternion, bad_scale = reasons.tolist()
+        if written == 0:
             raise InputError(
-                f"no usable Gaussian: of {n} rows, {int((~finite).sum())} hold NaN or infinity and "
-                f"the rest a zero quaternion or scale; export the scene again"
+                f"no usable Gaussian: of {read} rows, {not_finite} hold NaN or infinity and the "
+                f"rest a zero quaternion or scale; export the scene again"
             )
-        report = DropReport(
-            kept=kept,
-            not_finite=int((~finite).sum()),
-            zero_quaternion=int((finite & ~turned).sum()),
-            bad_scale=int((finite & turned & ~sized).sum()),
-        )
-        gaussians = cls(
-            means=columns["means"][kept],
-            quats=(quats64[kept] / norms[kept, None]).astype(np.float32),
-            scales=columns["scales"][kept],
-            opacities=np.clip(columns["opacities"][kept], 0.0, 1.0),
-            sh=columns["sh"][kept],
-        )
-        return gaussians, report
+        report = DropReport(np.concatenate(kept), not_finite, zero_quaternion, bad_scale)
+        return cls(*(column[:written] for column in out)), report
 
     def __len__(self) -> int:
         return len(self.means)

@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scene.errors import InputError
-from scene.gaussians import SH_C0, Gaussians
+from scene.gaussians import SH_C0, Gaussians, Rows
 from scene.io.atomic import atomic_write
 from scene.io.loaded import LoadedGaussians
-from scene.io.ply_file import PlyHeader, read_ply_elements, read_ply_header
+from scene.io.ply import BLOCK_ROWS
+from scene.io.ply_file import PlyHeader, iter_ply_rows, read_ply_elements, read_ply_header
 
 FloatArray = NDArray[np.float32]
 WordArray = NDArray[np.uint32]
 
 CHUNK = 256
+_BLOCK_CHUNKS = BLOCK_ROWS // CHUNK
 _POSITION_BITS = (11, 10, 11)
 _COLOR_BITS = (8, 8, 8, 8)
 _PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")
@@ -52,8 +54,27 @@ def load_compressed_ply(path: str | Path) -> LoadedGaussians:
 def gaussians_from_compressed_ply(header: PlyHeader) -> LoadedGaussians:
     """`load_compressed_ply` for a file whose header is already read."""
     has_sh = _check(header)
-    rows = read_ply_elements(header, ("chunk", "vertex", *(("sh",) if has_sh else ())))
-    chunk, vertex = rows["chunk"], rows["vertex"]
+    vertex, sh = header.element("vertex"), header.element("sh")
+    assert vertex is not None
+    chunk = read_ply_elements(header, ("chunk",))["chunk"]
+    coefficients = 1 + len(sh.properties) // 3 if has_sh and sh else 1
+    names = ("vertex", "sh") if has_sh else ("vertex",)
+    parts = [iter_ply_rows(header, name, BLOCK_ROWS) for name in names]
+    blocks = (
+        _decode(chunk[i * _BLOCK_CHUNKS :], *block)
+        for i, block in enumerate(zip(*parts, strict=True))
+    )
+    try:
+        gaussians, dropped = Gaussians.gathered(vertex.count, coefficients, blocks)
+    except InputError as error:
+        if str(header.path) in str(error):
+            raise
+        raise InputError(f"{header.path}: {error}") from error
+    return LoadedGaussians(gaussians, "compressed ply", dropped)
+
+
+def _decode(chunk: NDArray, vertex: NDArray, sh_rows: NDArray | None = None) -> Rows:
+    """Some rows, which begin at the first of `chunk`."""
     ranges = _per_row(chunk, _RANGES, len(vertex))
     position = _unpack(vertex["packed_position"], _POSITION_BITS)
     log_scale = _unpack(vertex["packed_scale"], _POSITION_BITS)
@@ -63,17 +84,12 @@ def gaussians_from_compressed_ply(header: PlyHeader) -> LoadedGaussians:
         color_ranges = _per_row(chunk, _COLOR_RANGES, len(vertex))
         rgb = _lerp(color_ranges[:, :3], color_ranges[:, 3:], rgb)
     sh = ((rgb - np.float32(0.5)) / np.float32(SH_C0))[:, None]
-    if has_sh:
-        sh = np.concatenate([sh, _read_sh(rows["sh"])], axis=1)
+    if sh_rows is not None:
+        sh = np.concatenate([sh, _read_sh(sh_rows)], axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         scales = np.exp(_lerp(ranges[:, 6:9], ranges[:, 9:12], log_scale))
         means = _lerp(ranges[:, 0:3], ranges[:, 3:6], position)
-    quats = _unpack_quaternions(vertex["packed_rotation"])
-    try:
-        gaussians, dropped = Gaussians.validated(means, quats, scales, color[:, 3], sh)
-    except InputError as error:
-        raise InputError(f"{header.path}: {error}") from error
-    return LoadedGaussians(gaussians, "compressed ply", dropped)
+    return Rows(means, _unpack_quaternions(vertex["packed_rotation"]), scales, color[:, 3], sh)
 
 
 def save_compressed_ply(gaussians: Gaussians, path: str | Path) -> None:
@@ -152,6 +168,7 @@ def _check(header: PlyHeader) -> bool:
 
 def _per_row(chunk: NDArray, names: tuple[str, ...], rows: int) -> FloatArray:
     """(rows, len(names)) float32: each row's chunk values."""
+    chunk = chunk[: -(-rows // CHUNK)]
     table = np.stack([chunk[name].astype(np.float32) for name in names], axis=1)
     return np.repeat(table, CHUNK, axis=0)[:rows]
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scene.errors import InputError
-from scene.gaussians import SH_C0, Gaussians
+from scene.gaussians import SH_C0, Gaussians, Rows
 from scene.io.atomic import atomic_write
 from scene.io.loaded import LoadedGaussians
-from scene.io.ply_file import PlyHeader, read_ply_elements, read_ply_header
+from scene.io.ply_file import PlyHeader, iter_ply_rows, read_ply_header
 
 FloatArray = NDArray[np.float32]
+
+BLOCK_ROWS = 1 << 15
+"""Rows that readers decode at a time: few enough to stay in cache, and to need no memory."""
 
 _DEGREE_OF_REST_COUNT = {0: 0, 9: 1, 24: 2, 45: 3}
 # A 2DGS disc has no thickness; this share of its smaller radius keeps its covariance invertible.
@@ -38,24 +41,18 @@ def load_ply(path: str | Path) -> LoadedGaussians:
 def gaussians_from_ply(header: PlyHeader) -> LoadedGaussians:
     """`load_ply` for a file whose header is already read."""
     refuse_other_ply(header)
-    rows = read_ply_elements(header, ("vertex",))["vertex"]
-    columns = _Columns(header.path, rows)
-    means = columns.stack("x", "y", "z")
-    sh = _read_sh(columns)
-    with np.errstate(over="ignore"):
-        scales = np.exp(_read_log_scales(columns)).astype(np.float32)
-        opacities = (1 / (1 + np.exp(-columns.stack("opacity")[:, 0].astype(np.float64)))).astype(
-            np.float32
-        )
-    quats = columns.stack("rot_0", "rot_1", "rot_2", "rot_3")
-    if "filter_3D" in columns:
-        scales, opacities = _fuse_3d_filter(scales, opacities, columns.stack("filter_3D"))
-        columns.notes.append("filter_3D (Mip-Splatting) was applied to scales and opacities")
+    vertex = header.element("vertex")
+    assert vertex is not None
+    blocks = iter_ply_rows(header, "vertex", BLOCK_ROWS)
+    layout = _Layout.of(header)
+    decoded = (layout.decode(rows) for rows in blocks)
     try:
-        gaussians, dropped = Gaussians.validated(means, quats, scales, opacities, sh)
+        gaussians, dropped = Gaussians.gathered(vertex.count, layout.coefficients, decoded)
     except InputError as error:
+        if str(header.path) in str(error):
+            raise
         raise InputError(f"{header.path}: {error}") from error
-    return LoadedGaussians(gaussians, "ply", dropped, tuple(columns.notes), _stated_up(header))
+    return LoadedGaussians(gaussians, "ply", dropped, layout.notes, _stated_up(header))
 
 
 def _stated_up(header: PlyHeader) -> tuple[float, float, float] | None:
@@ -135,90 +132,139 @@ def save_ply(gaussians: Gaussians, path: str | Path) -> None:
         file.write(np.ascontiguousarray(table, dtype="<f4").data)
 
 
-@dataclass
-class _Columns:
-    """The vertex rows by property name, and what was noticed while reading them."""
+@dataclass(frozen=True)
+class _Layout:
+    """Which properties of the vertices are what, decided once from the header.
+
+    dc_divisor: what red, green, blue are divided by; None where there are f_dc.
+    """
 
     path: Path
-    rows: NDArray
-    notes: list[str] = field(default_factory=list)
+    names: tuple[str, ...]
+    plain: bool
+    scales: tuple[str, ...]
+    rest: tuple[str, ...]
+    dc_divisor: float | None
+    notes: tuple[str, ...]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.names
+    @classmethod
+    def of(cls, header: PlyHeader) -> _Layout:
+        """Raises InputError for missing, gapped or miscounted properties."""
+        vertex = header.element("vertex")
+        assert vertex is not None
+        names = vertex.properties
+        rest, scales = (_numbered(header.path, names, p) for p in ("f_rest_", "scale_"))
+        if len(rest) not in _DEGREE_OF_REST_COUNT:
+            raise InputError(
+                f"{header.path}: wanted 0, 9, 24 or 45 f_rest properties (SH degree 0 to 3), found "
+                f"{len(rest)}"
+            )
+        if not 1 <= len(scales) <= 3:
+            raise InputError(f"{header.path}: wanted 1 to 3 scale properties, found {len(scales)}")
+        rgb = "red" in names and "f_dc_0" not in names
+        colors = ("red", "green", "blue") if rgb else ("f_dc_0", "f_dc_1", "f_dc_2")
+        for name in ("x", "y", "z", *colors, "opacity", *(f"rot_{i}" for i in range(4))):
+            if name not in names:
+                raise InputError(
+                    f"{header.path}: not a Gaussian PLY: the vertex property {name} is missing"
+                )
+        plain = set(vertex.types) == {"f4"} and header.encoding != "binary_big_endian"
+        divisor = _rgb_divisor(header) if rgb else None
+        notes = tuple(
+            note
+            for note, holds in (
+                ("colors were read from red, green, blue (no f_dc): sRGB, no view dependence", rgb),
+                ("one scale: every Gaussian is a sphere", len(scales) == 1),
+                (
+                    f"two scales (2DGS discs): the third was set to {_DISC_THICKNESS:g} of the "
+                    f"smaller",
+                    len(scales) == 2,
+                ),
+                (
+                    "filter_3D (Mip-Splatting) was applied to scales and opacities",
+                    "filter_3D" in names,
+                ),
+            )
+            if holds
+        )
+        return cls(header.path, names, plain, scales, rest, divisor, notes)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return self.rows.dtype.names or ()
+    def coefficients(self) -> int:
+        """K of the harmonics."""
+        return 1 + len(self.rest) // 3
 
-    def stack(self, *names: str) -> FloatArray:
-        """(N, len(names)) float32. Raises InputError naming a missing property."""
-        missing = [name for name in names if name not in self]
-        if missing:
-            raise InputError(
-                f"{self.path}: not a Gaussian PLY: the vertex property {missing[0]} is missing"
-            )
-        if all(self.rows.dtype[name] == np.dtype("<f4") for name in self.names):
-            # plain floats throughout, as nearly always: one pass instead of one per column
-            table = self.rows.view("<f4").reshape(len(self.rows), len(self.names))
-            return table[:, [self.names.index(name) for name in names]]
-        out = np.empty((len(self.rows), len(names)), dtype=np.float32)
+    def stack(self, rows: NDArray, *names: str) -> FloatArray:
+        """(n, len(names)) float32."""
+        if self.plain:
+            # plain floats throughout, as nearly always: a view, or one pass over the rows
+            table = rows.view("<f4").reshape(len(rows), len(self.names))
+            columns = [self.names.index(name) for name in names]
+            if columns and columns == list(range(columns[0], columns[0] + len(columns))):
+                return table[:, columns[0] : columns[0] + len(columns)]
+            return table[:, columns]
+        out = np.empty((len(rows), len(names)), dtype=np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             for i, name in enumerate(names):
-                out[:, i] = self.rows[name]
+                out[:, i] = rows[name]
         return out
 
-    def numbered(self, prefix: str) -> list[str]:
-        """Properties `prefix`0, `prefix`1, ... in numeric order; they must have no gaps."""
-        pattern = re.compile(re.escape(prefix) + r"(\d+)")
-        found = sorted(int(m[1]) for name in self.names if (m := pattern.fullmatch(name)))
-        if found != list(range(len(found))):
-            raise InputError(f"{self.path}: the properties {prefix}* are not numbered 0, 1, 2, ...")
-        return [f"{prefix}{i}" for i in found]
+    def decode(self, rows: NDArray) -> Rows:
+        """Activated columns of some rows."""
+        scales = _activated_scales(self.stack(rows, *self.scales))
+        with np.errstate(over="ignore"):
+            opacities = 1 / (1 + np.exp(-self.stack(rows, "opacity")[:, 0].astype(np.float64)))
+        opacities = opacities.astype(np.float32)
+        if "filter_3D" in self.names:
+            size = self.stack(rows, "filter_3D")
+            scales, opacities = _fuse_3d_filter(scales, opacities, size)
+        # on disk all of red's coefficients come first, then green's, then blue's
+        rest = self.stack(rows, *self.rest).reshape(len(rows), 3, -1).transpose(0, 2, 1)
+        sh = np.concatenate([self._dc(rows)[:, None], rest], axis=1)
+        quats = self.stack(rows, "rot_0", "rot_1", "rot_2", "rot_3")
+        return Rows(self.stack(rows, "x", "y", "z"), quats, scales, opacities, sh)
+
+    def _dc(self, rows: NDArray) -> FloatArray:
+        if self.dc_divisor is None:
+            return self.stack(rows, "f_dc_0", "f_dc_1", "f_dc_2")
+        rgb = self.stack(rows, "red", "green", "blue") / np.float32(self.dc_divisor)
+        return (rgb - np.float32(0.5)) / np.float32(SH_C0)
 
 
-def _read_sh(columns: _Columns) -> FloatArray:
-    rest_names = columns.numbered("f_rest_")
-    if len(rest_names) not in _DEGREE_OF_REST_COUNT:
-        raise InputError(
-            f"{columns.path}: wanted 0, 9, 24 or 45 f_rest properties (SH degree 0 to 3), found "
-            f"{len(rest_names)}"
-        )
-    if "f_dc_0" in columns or "red" not in columns:
-        dc = columns.stack("f_dc_0", "f_dc_1", "f_dc_2")
-    else:
-        dc = _dc_from_rgb(columns)
-    # on disk all of red's coefficients come first, then green's, then blue's
-    rest = columns.stack(*rest_names).reshape(len(dc), 3, -1).transpose(0, 2, 1)
-    return np.concatenate([dc[:, None], rest], axis=1)
+def _numbered(path: Path, names: tuple[str, ...], prefix: str) -> tuple[str, ...]:
+    """Properties `prefix`0, `prefix`1, ... in numeric order; they must have no gaps."""
+    pattern = re.compile(re.escape(prefix) + r"(\d{1,6})")
+    found = sorted(int(m[1]) for name in names if (m := pattern.fullmatch(name)))
+    if found != list(range(len(found))):
+        raise InputError(f"{path}: the properties {prefix}* are not numbered 0, 1, 2, ...")
+    return tuple(f"{prefix}{i}" for i in found)
 
 
-def _dc_from_rgb(columns: _Columns) -> FloatArray:
-    rgb = columns.stack("red", "green", "blue")
-    if columns.rows.dtype["red"].kind in "ui":
-        rgb /= np.float32(np.iinfo(columns.rows.dtype["red"]).max)
-    elif np.nanmax(rgb, initial=0) > 1.001:
-        rgb /= np.float32(255)
-    columns.notes.append(
-        "colors were read from red, green, blue (no f_dc): sRGB, no view dependence"
+def _rgb_divisor(header: PlyHeader) -> float:
+    """What brings red, green, blue to [0, 1]: integers by their type, floats by their values."""
+    vertex = header.element("vertex")
+    assert vertex is not None
+    kind = np.dtype(vertex.types[vertex.properties.index("red")])
+    if kind.kind in "ui":
+        return float(np.iinfo(kind).max)
+    largest = max(
+        float(np.nanmax(rows[name], initial=0))
+        for rows in iter_ply_rows(header, "vertex", BLOCK_ROWS)
+        for name in ("red", "green", "blue")
     )
-    return (rgb - np.float32(0.5)) / np.float32(SH_C0)
+    return 255.0 if largest > 1.001 else 1.0
 
 
-def _read_log_scales(columns: _Columns) -> NDArray[np.float64]:
-    names = columns.numbered("scale_")
-    log_scales = columns.stack(*names).astype(np.float64)
-    if len(names) == 2:
-        thin = log_scales.min(axis=1, keepdims=True) + np.log(_DISC_THICKNESS)
-        log_scales = np.concatenate([log_scales, thin], axis=1)
-        columns.notes.append(
-            f"two scales (2DGS discs): the third was set to {_DISC_THICKNESS:g} of the smaller"
-        )
-    elif len(names) == 1:
-        log_scales = np.repeat(log_scales, 3, axis=1)
-        columns.notes.append("one scale: every Gaussian is a sphere")
-    elif len(names) != 3:
-        raise InputError(f"{columns.path}: wanted 1 to 3 scale properties, found {len(names)}")
-    return log_scales
+def _activated_scales(log_scales: FloatArray) -> FloatArray:
+    """(n, 1 to 3) logarithms to (n, 3) linear scales."""
+    logs = log_scales.astype(np.float64)
+    if logs.shape[1] == 2:
+        thin = logs.min(axis=1, keepdims=True) + np.log(_DISC_THICKNESS)
+        logs = np.concatenate([logs, thin], axis=1)
+    elif logs.shape[1] == 1:
+        logs = np.repeat(logs, 3, axis=1)
+    with np.errstate(over="ignore"):
+        return np.exp(logs).astype(np.float32)
 
 
 def _fuse_3d_filter(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,62 +122,84 @@ def read_ply_elements(header: PlyHeader, names: tuple[str, ...]) -> dict[str, ND
 
     Checks the counts against the file's size before it allocates. Raises InputError.
     """
-    last = max(i for i, e in enumerate(header.elements) if e.name in names)
-    wanted = header.elements[: last + 1]
-    for element in wanted:
-        if element.has_lists:
+    rows = {}
+    for name in names:
+        blocks = list(iter_ply_rows(header, name, max(1, _element(header, name).count)))
+        rows[name] = blocks[0] if blocks else np.empty(0, header.dtype(_element(header, name)))
+    return rows
+
+
+def iter_ply_rows(header: PlyHeader, name: str, block_rows: int) -> Iterator[NDArray]:
+    """The rows of one element as structured arrays of `block_rows` rows, the last one shorter.
+
+    Checks the counts against the file's size before it allocates. Raises InputError.
+    """
+    element = _element(header, name)
+    before = header.elements[: header.elements.index(element)]
+    for each in (*before, element):
+        if each.has_lists:
             raise InputError(
-                f"{header.path}: PLY element {element.name} holds lists of varying length, which "
+                f"{header.path}: PLY element {each.name} holds lists of varying length, which "
                 f"no Gaussian file has before its vertices"
             )
-    if header.encoding == "ascii":
-        rows = _read_ascii(header, wanted)
-    else:
-        rows = _read_binary(header, wanted)
-    return {name: rows[name] for name in names}
+    _check_size(header, (*before, element))
+    return _rows(header, element, before, block_rows)
 
 
-def _read_binary(header: PlyHeader, elements: tuple[PlyElement, ...]) -> dict[str, NDArray]:
+def _rows(
+    header: PlyHeader, element: PlyElement, before: tuple[PlyElement, ...], block_rows: int
+) -> Iterator[NDArray]:
+    with header.path.open("rb") as file:
+        file.seek(header.data_offset)
+        if header.encoding == "ascii":
+            skipped = sum(each.count for each in before)
+            next(islice(file, skipped, skipped), None)
+        else:
+            file.seek(sum(each.count * header.dtype(each).itemsize for each in before), 1)
+        for first in range(0, element.count, block_rows):
+            count = min(block_rows, element.count - first)
+            if header.encoding == "ascii":
+                yield _read_ascii(header, element, file, first, count)
+            else:
+                yield np.fromfile(file, header.dtype(element), count)
+
+
+def _element(header: PlyHeader, name: str) -> PlyElement:
+    element = header.element(name)
+    if element is None:
+        raise InputError(f"{header.path}: the PLY file has no {name} element")
+    return element
+
+
+def _check_size(header: PlyHeader, elements: tuple[PlyElement, ...]) -> None:
     available = header.path.stat().st_size - header.data_offset
-    needed = sum(e.count * header.dtype(e).itemsize for e in elements)
+    if header.encoding == "ascii":
+        # a value and its separator take two bytes at least; the last line may lack its end
+        needed = sum(e.count * 2 * len(e.properties) for e in elements) - 1
+    else:
+        needed = sum(e.count * header.dtype(e).itemsize for e in elements)
     if available < needed:
         raise InputError(
             f"{header.path}: the file is cut off: its header announces {needed} bytes of rows, "
             f"found {max(available, 0)}"
         )
-    rows = {}
-    with header.path.open("rb") as file:
-        file.seek(header.data_offset)
-        for element in elements:
-            rows[element.name] = np.fromfile(file, header.dtype(element), element.count)
-    return rows
 
 
-def _read_ascii(header: PlyHeader, elements: tuple[PlyElement, ...]) -> dict[str, NDArray]:
-    available = header.path.stat().st_size - header.data_offset
-    # a value and its separator take two bytes at least; the last line may lack its end
-    needed = sum(e.count * 2 * len(e.properties) for e in elements) - 1
-    if available < needed:
-        raise InputError(
-            f"{header.path}: the file is cut off: its header announces at least {needed} bytes "
-            f"of rows, found {max(available, 0)}"
-        )
-    rows: dict[str, NDArray] = {}
-    with header.path.open("rb") as file:
-        file.seek(header.data_offset)
-        for element in elements:
-            table = np.empty(element.count, header.dtype(element))
-            for first in range(0, element.count, _ASCII_BLOCK_ROWS):
-                lines = list(islice(file, min(_ASCII_BLOCK_ROWS, element.count - first)))
-                block = _parse_ascii(header.path, element, lines, first)
-                for column, name in enumerate(element.properties):
-                    table[name][first : first + len(lines)] = block[:, column]
-            rows[element.name] = table
-    return rows
+def _read_ascii(
+    header: PlyHeader, element: PlyElement, file: BinaryIO, first: int, rows: int
+) -> NDArray:
+    table = np.empty(rows, header.dtype(element))
+    for start in range(0, rows, _ASCII_BLOCK_ROWS):
+        wanted = min(_ASCII_BLOCK_ROWS, rows - start)
+        lines = list(islice(file, wanted))
+        block = _parse_ascii(header.path, element, lines, first + start, wanted)
+        for column, name in enumerate(element.properties):
+            table[name][start : start + wanted] = block[:, column]
+    return table
 
 
 def _parse_ascii(
-    path: Path, element: PlyElement, lines: list[bytes], first: int
+    path: Path, element: PlyElement, lines: list[bytes], first: int, expected: int
 ) -> NDArray[np.float64]:
     words = [line.split() for line in lines]
     wanted = len(element.properties)
@@ -185,7 +209,6 @@ def _parse_ascii(
             f"{path}: {element.name} row {first + bad}: wanted {wanted} numbers, found "
             f"{len(words[bad])}"
         )
-    expected = min(_ASCII_BLOCK_ROWS, element.count - first)
     if len(words) < expected:
         raise InputError(
             f"{path}: the file is cut off: its header announces {element.count} rows of "

@@ -31,6 +31,14 @@ SHORT: dict[str, Measure] = {
 ENVELOPE_RATE = 0.5
 """A condition belongs to the envelope from this rate on (method.md section 6)."""
 ATTACKED = "adversarial"
+CURVE_KINDS = (ATTACKED, "gray", "clean", "overlay")
+BANDS: dict[str, tuple[str, ...]] = {
+    **{kind: (kind,) for kind in CURVE_KINDS},
+    "adversarial and gray": (ATTACKED, "gray"),
+    "all kinds": CURVE_KINDS,
+    "none": (),
+}
+"""The page's word -> render kinds whose intervals the curves show as bands."""
 INK = "#444444"
 MOST_LABELLED = 11
 """Cells side by side in the dock that still have room for their number."""
@@ -47,6 +55,7 @@ class Readings:
 
     def __init__(self) -> None:
         self.word = "ASR"
+        self.bands = ATTACKED
         self.victim = ""
         self._lock = threading.Lock()
         self._scoring: Scoring | None = None
@@ -127,17 +136,18 @@ class Readings:
         return figure
 
     def curves(self, axis: str, now: Condition) -> go.Figure:
-        """The measure along one axis, a line for each render kind."""
+        """The measure along one axis, a line for each render kind, bands for `banded`."""
         from envelope.figures import curves
 
         table, plan, victim = self.table(), self.plan, self.shown_victim()
         if table is None or plan is None or not victim or axis not in plan.axes:
             return _empty("No sweep along this axis yet")
-        kinds = [k for k in (ATTACKED, "gray", "clean", "overlay") if k in table.kinds(victim)]
-        if self.measure not in ("asr", "confidence"):
-            kinds = [ATTACKED]
+        kinds = [ATTACKED]
+        if self.measure in ("asr", "confidence"):
+            kinds = [kind for kind in CURVE_KINDS if kind in table.kinds(victim)]
         ring = now if _in_plane(plan, now) else None
-        figure = curves(table, plan, victim, self.measure, kinds, axis, ring, INK)
+        shown = BANDS[self.bands]
+        figure = curves(table, plan, victim, self.measure, kinds, axis, ring, INK, shown)
         _fix_margins(figure, right=10)
         return figure
 

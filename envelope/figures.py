@@ -98,18 +98,22 @@ def curves(
     axis: str | None = None,
     current: Condition | None = None,
     ink: str = INK,
+    banded: Sequence[str] | None = None,
 ) -> go.Figure:
     """The measure along one axis (default the first), one line per render kind.
 
     A point pools all cells of the plan at that value; bands are 95 % intervals, absent where one
-    cell alone stands behind a point.
+    cell alone stands behind a point. banded: kinds whose intervals are drawn (all: None); the
+    others' are in their hover texts.
     """
     import plotly.graph_objects as go
 
     axis = axis or next(iter(plan.axes))
     figure = go.Figure()
     for kind in kinds:
-        figure.add_traces(_line(curve_of(table, plan, victim, measure, axis, kind), kind))
+        with_band = banded is None or kind in banded
+        points = curve_of(table, plan, victim, measure, axis, kind)
+        figure.add_traces(_line(points, kind, with_band))
     figure.update_layout(_layout(f"{victim}: {MEASURES[measure]}", ink), showlegend=True)
     figure.update_layout(
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
@@ -128,8 +132,8 @@ def curves(
     return figure
 
 
-def _line(points: Sequence[CurvePoint], kind: str) -> list[Any]:
-    """A render kind's band of intervals and its line."""
+def _line(points: Sequence[CurvePoint], kind: str, with_band: bool) -> list[Any]:
+    """A render kind's line, with the band of its intervals behind it where wanted."""
     import plotly.graph_objects as go
 
     shown = [(p.value, p.rate, p.rate.value) for p in points if p.rate.value is not None]
@@ -154,7 +158,7 @@ def _line(points: Sequence[CurvePoint], kind: str) -> list[Any]:
         hovertext=[f"{kind} at {short(x)}<br>{rate}" for x, rate, _ in shown],
         hoverinfo="text",
     )
-    return [line] if lows == highs else [band, line]
+    return [band, line] if with_band and lows != highs else [line]
 
 
 def _layout(title: str, ink: str) -> dict[str, Any]:

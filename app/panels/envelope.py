@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from app.dome import STATE_COLOR, STATE_TEXT
 from app.panels.common import Fact, Notice, by_people, put, put_options
 from app.panels.sweep import LABELS
-from app.readings import SHORT, measure_hint
+from app.readings import BANDS, SHORT, measure_hint
 
 if TYPE_CHECKING:
     import viser
@@ -41,9 +41,14 @@ class EnvelopePanel:
         with curve_tab:
             self._curves = gui.add_plotly(self._lines(""), config=PLOT_CONFIG, aspect=CURVE_ASPECT)
             self._axis = gui.add_dropdown("Along", (NO_AXIS,))
-            Fact(gui, "Bars", "95 % intervals over conditions")
+            self._bands = gui.add_dropdown(
+                "Bands", tuple(BANDS), initial_value=self._readings.bands,
+                hint="Render kinds whose 95 % intervals over conditions are shown; hover any point "
+                "for its counts and interval",
+            )  # fmt: skip
         self._measure.on_update(by_people(self._chosen))
         self._victim.on_update(by_people(self._chosen))
+        self._bands.on_update(by_people(self._chosen))
         self._axis.on_update(by_people(lambda _: viewer.refresh_scores_soon()))
 
     def refresh(self) -> None:
@@ -69,6 +74,7 @@ class EnvelopePanel:
 
     def _chosen(self, _: Any) -> None:
         self._readings.word = self._measure.value
+        self._readings.bands = self._bands.value
         if self._victim.value != NO_VICTIM:
             self._readings.victim = self._victim.value
         self._viewer.refresh_scores_soon()

@@ -6,34 +6,39 @@ import difflib
 import re
 from collections.abc import Sequence
 
+from envelope.victims.coco_names import COCO_NAMES
 from scene.errors import InputError
 
-# Pascal VOC's and older COCO lists' spellings -> COCO's.
+# Pascal VOC's, OpenImages', LVIS' and older COCO lists' spellings -> COCO's.
 _SYNONYMS = {
     "tvmonitor": "tv",
     "tv monitor": "tv",
+    "monitor tv": "tv",
     "television": "tv",
+    "television set": "tv",
     "aeroplane": "airplane",
     "motorbike": "motorcycle",
-    "diningtable": "dining table",
-    "pottedplant": "potted plant",
     "sofa": "couch",
-    "stopsign": "stop sign",
-    "trafficlight": "traffic light",
+    "houseplant": "potted plant",
     "cellphone": "cell phone",
     "mobile phone": "cell phone",
-    "hairdryer": "hair dryer",
+    "cellular telephone": "cell phone",
     "hair drier": "hair dryer",
+    "hairdrier": "hair dryer",
     "doughnut": "donut",
+    "tennis racquet": "tennis racket",
 }
+# written as one word: 'stopsign', 'trafficlight', 'diningtable'
+_SYNONYMS |= {name.replace(" ", ""): name for name in COCO_NAMES if " " in name}
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def normalised(name: str) -> str:
     """Lower case, words separated by single spaces, vendors' spellings joined.
 
-    'stop_sign', 'Stop-Sign' -> 'stop sign'; 'tvmonitor' -> 'tv'.
+    'stop_sign', 'Stop-Sign', 'StopSign' -> 'stop sign'; 'tvmonitor' -> 'tv'.
     """
-    words = re.sub(r"[^0-9a-z]+", " ", name.lower()).strip()
+    words = re.sub(r"[^0-9a-z]+", " ", _CAMEL.sub(" ", name).lower()).strip()
     return _SYNONYMS.get(words, words)
 
 

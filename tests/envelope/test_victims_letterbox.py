@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envelope.victims.letterbox import Letterbox, fit_inside, letterboxed, stretch_to
 
@@ -50,6 +52,26 @@ def test_inverse_is_exact(size: tuple[int, int], way: int) -> None:
     inside = box.to_input(boxes)
     assert inside.min() >= 0
     assert (inside <= np.array([box.width, box.height] * 2) + 1e-9).all()
+
+
+lengths = st.integers(1, 5000)
+
+
+@given(lengths, lengths, st.integers(32, 1280), st.integers(32, 1280), st.booleans(), st.data())
+def test_inverse_is_exact_for_any_sizes(
+    width: int, height: int, input_width: int, input_height: int, centered: bool, data: st.DataObject
+) -> None:
+    """Any box of any picture in any input comes back, and never leaves the input."""
+    shares = sorted(data.draw(st.lists(st.floats(0, 1), min_size=4, max_size=4)))
+    box = np.array([[shares[0] * width, shares[1] * height, shares[2] * width, shares[3] * height]])
+    for place in (
+        fit_inside(width, height, input_width, input_height, centered),
+        stretch_to(width, height, input_width, input_height),
+    ):
+        inside = place.to_input(box)
+        assert np.abs(place.to_source(inside) - box).max() < 1e-9 * max(width, height)
+        assert inside.min() >= 0
+        assert (inside <= np.array([input_width, input_height] * 2) + 1e-9 * 1280).all()
 
 
 def test_known_numbers() -> None:

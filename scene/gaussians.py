@@ -135,7 +135,9 @@ class Gaussians:
         rows: of all blocks together. coefficients: K of their `sh`.
         """
         out = Rows(
-            *(np.empty((rows, width), np.float32) for width in (3, 4, 3)),
+            np.empty((rows, 3), np.float32),
+            np.empty((rows, 4), np.float32),
+            np.empty((rows, 3), np.float32),
             np.empty(rows, np.float32),
             np.empty((rows, coefficients, 3), np.float32),
         )

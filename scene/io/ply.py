@@ -213,8 +213,8 @@ class _Layout:
         """Activated columns of some rows."""
         scales = _activated_scales(self.stack(rows, *self.scales))
         with np.errstate(over="ignore"):
-            opacities = 1 / (1 + np.exp(-self.stack(rows, "opacity")[:, 0].astype(np.float64)))
-        opacities = opacities.astype(np.float32)
+            logits = self.stack(rows, "opacity")[:, 0].astype(np.float64)
+            opacities = np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)
         if "filter_3D" in self.names:
             size = self.stack(rows, "filter_3D")
             scales, opacities = _fuse_3d_filter(scales, opacities, size)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import random
+import shutil
+import struct
 import tracemalloc
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from splat_files import raw_parameters, sog_parts, write_bundle, write_ksplat, write_sog
+from splat_files import some_gaussians as random_gaussians
 
 from scene.captures import load_capture
 from scene.errors import InputError
 from scene.gaussians import Gaussians
-from scene.io import load_gaussians, save_compressed_ply, save_ply
+from scene.io import load_gaussians, save_compressed_ply, save_gaussians, save_ply
 from scene.scene import load_scene
 
 
@@ -43,14 +51,17 @@ def good_file(request, tmp_path) -> Path:
     return path
 
 
-def opens_or_one_sentence(path: Path) -> bool:
-    """Whether the file opened; any error but InputError fails the test."""
+def opens_or_one_sentence(path: Path, named: Path | None = None) -> bool:
+    """Whether the file opened; any error but InputError fails the test.
+
+    named: what the sentence must name; default: the file.
+    """
     try:
         loaded = load_gaussians(path)
     except InputError as error:
         text = str(error)
         assert "\n" not in text
-        assert path.name in text
+        assert (named or path).name in text
         return False
     assert np.isfinite(loaded.gaussians.means).all()
     return True
@@ -134,6 +145,156 @@ def test_folders_absent_files_and_zips(tmp_path):
         archive.writestr("a", "b")
     with pytest.raises(InputError, match="a zip archive"):
         load_scene(tmp_path / "a.zip")
+
+
+def write_checkpoint(path: Path) -> Path:
+    import torch
+
+    raw = raw_parameters(random_gaussians(40, 1))
+    names = {"dc": "sh0", "rest": "shN"}
+    splats = {names.get(k, k): torch.tensor(v) for k, v in raw.items()}
+    torch.save({"step": 1, "splats": splats}, path)
+    return path
+
+
+def write_run(folder: Path) -> Path:
+    """A nerfstudio run; what is bent is its normalisation and its config."""
+    import torch
+
+    raw = raw_parameters(random_gaussians(40, 1))
+    names = {"dc": "features_dc", "rest": "features_rest"}
+    pipeline = {f"_model.gauss_params.{names.get(k, k)}": torch.tensor(v) for k, v in raw.items()}
+    (folder / "nerfstudio_models").mkdir()
+    torch.save({"step": 1, "pipeline": pipeline}, folder / "nerfstudio_models/step-000000001.ckpt")
+    transform = {"transform": np.eye(4)[:3].tolist(), "scale": 0.5}
+    (folder / "dataparser_transforms.json").write_text(json.dumps(transform))
+    (folder / "config.yml").write_text("a: !!python/object:b.C\n  d: &e [1, 2]\n  f: *e\n")
+    return folder / "config.yml"
+
+
+def written(format_name: str, folder: Path) -> tuple[Path, list[Path]]:
+    """A good file of a format: what to open, and the files to bend."""
+    scene = random_gaussians(300, 2)
+    name = {"spz": "a.spz", "safetensors": "a.safetensors", "compressed": "a.compressed.ply"}
+    if format_name in name:
+        save_gaussians(scene, folder / name[format_name])
+        return folder / name[format_name], [folder / name[format_name]]
+    match format_name:
+        case "ksplat0" | "ksplat1" | "ksplat2":
+            path = write_ksplat(folder / "a.ksplat", level=int(format_name[-1]))
+        case "sog1" | "sog2":
+            path = write_bundle(folder / "a.sog", *sog_parts(300, 1, int(format_name[-1])))
+        case "sog folder":
+            return write_sog(folder), sorted(folder.iterdir())
+        case "checkpoint":
+            path = write_checkpoint(folder / "a.pt")
+        case "nerfstudio":
+            return write_run(folder), [folder / "config.yml", folder / "dataparser_transforms.json"]
+        case _:
+            path = folder / "a.splat"
+            path.write_bytes(np.random.default_rng(0).bytes(3200))
+    return path, [path]
+
+
+FORMATS = ("spz", "safetensors", "compressed", "ksplat0", "ksplat1", "ksplat2", "sog1", "sog2",
+           "sog folder", "checkpoint", "nerfstudio", "splat")  # fmt: skip
+COUNTS = (0, 1, 0x7FFFFFFF, 0xFFFFFFFF, 1_000_000)
+
+
+@st.composite
+def bends(draw: st.DrawFn) -> tuple[str, float, int]:
+    """What to do to a file, where (a share of its length, beginnings preferred), with what."""
+    kind = draw(st.sampled_from(["cut", "flip", "count", "insert", "zeros"]))
+    share = draw(st.floats(0, 1)) ** draw(st.sampled_from([1, 3]))
+    return kind, share, draw(st.integers(0, 1 << 30))
+
+
+def bent(data: bytes, kind: str, share: float, value: int) -> bytes:
+    at = int(share * (len(data) - 1))
+    match kind:
+        case "cut":
+            return data[:at]
+        case "flip":
+            return data[:at] + bytes([data[at] ^ 1 << value % 8]) + data[at + 1 :]
+        case "count":
+            size = (2, 4, 8)[value % 3]
+            number = COUNTS[value % len(COUNTS)] & (1 << 8 * size) - 1
+            return data[:at] + number.to_bytes(size, "little") + data[at + size :]
+        case "insert":
+            return data[:at] + bytes(value % 9) + data[at:]
+    return data[:at] + bytes(min(64, len(data) - at)) + data[at + 64 :]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("format_name", FORMATS)
+@settings(max_examples=40, deadline=10_000, suppress_health_check=list(HealthCheck))
+@given(todo=st.lists(bends(), min_size=1, max_size=3), which=st.integers(0, 9))
+def test_bent_files_of_every_format_are_one_sentence(tmp_path_factory, format_name, todo, which):
+    folder = tmp_path_factory.mktemp("bent")
+    path, files = written(format_name, folder)
+    assert opens_or_one_sentence(path)
+    before = {p: p.stat().st_mtime_ns for p in folder.parent.rglob("*")}
+    file = files[which % len(files)]
+    data = file.read_bytes()
+    for bend in todo:
+        data = bent(data, *bend) if data else data
+    file.write_bytes(data)
+    opens_or_one_sentence(path, folder)
+    assert set(folder.parent.rglob("*")) == set(before)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("member", ["../../meta.json", "/tmp/meta.json", "C:\\meta.json"])
+def test_members_of_a_bundle_that_lead_out_write_nothing(tmp_path, member):
+    meta, files = sog_parts()
+    with zipfile.ZipFile(tmp_path / "a.sog", "w") as archive:
+        for name, content in {member: json.dumps(meta).encode(), **files}.items():
+            archive.writestr(name, content)
+    opens_or_one_sentence(tmp_path / "a.sog")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.sog"]
+
+
+def bombs(folder: Path, kind: str) -> Path:
+    """Little files that would unpack to gigabytes."""
+    meta, files = sog_parts()
+    match kind:
+        case "sog member":
+            with zipfile.ZipFile(folder / "a.sog", "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("meta.json", json.dumps(meta))
+                for name, content in files.items():
+                    archive.writestr(name, content if name != "sh0.webp" else bytes(200 << 20))
+            return folder / "a.sog"
+        case "sog meta":
+            with zipfile.ZipFile(folder / "a.sog", "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("meta.json", b"[" * (200 << 20))
+            return folder / "a.sog"
+        case "sog picture":
+            from PIL import Image
+
+            file = io.BytesIO()
+            Image.new("RGBA", (9000, 9000)).save(file, "WEBP", lossless=True)
+            files["sh0.webp"] = file.getvalue()
+            return write_bundle(folder / "a.sog", meta, files)
+        case "spz":
+            header = struct.pack("<4sIIBBBB", b"NGSP", 3, 9_000_000, 3, 12, 0, 0)
+            (folder / "a.spz").write_bytes(gzip.compress(header + bytes(100 << 20)))
+            return folder / "a.spz"
+        case "checkpoint":
+            with zipfile.ZipFile(folder / "a.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("a/data.pkl", bytes(200 << 20))
+            return folder / "a.pt"
+    raise AssertionError(kind)
+
+
+@pytest.mark.parametrize("kind", ["sog member", "sog meta", "sog picture", "spz", "checkpoint"])
+def test_bombs_are_refused_before_they_unpack(tmp_path, kind):
+    path = bombs(tmp_path, kind)
+    tracemalloc.start()
+    try:
+        assert not opens_or_one_sentence(path)
+        assert tracemalloc.get_traced_memory()[1] < 48 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def transforms(tmp_path: Path, **frame: object) -> Path:

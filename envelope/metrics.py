@@ -161,13 +161,25 @@ def conditional_difference(
             row[2 * side] += g.right and a.success
             row[2 * side + 1] += g.right
     common = scored[0] & scored[1]
-    table = np.array([rows[c] for c in sorted(common)], dtype=np.float64).reshape(-1, 4)
+    return ratio_difference({c: rows[c] for c in common}, (-1.0, 1.0), seed)
+
+
+def ratio_difference(
+    sums: Mapping[str, Sequence[float]], bounds: tuple[float, float], seed: int = 0
+) -> Rate:
+    """The ratio of the first two columns minus that of the last two, over conditions.
+
+    sums: condition -> (sum, samples, sum of the other, samples of the other). bounds: of the
+    difference. Conditions are resampled for both together; the counts are the difference of the
+    sums and all samples.
+    """
+    table = np.array([sums[c] for c in sorted(sums)], dtype=np.float64).reshape(-1, 4)
     total = table.sum(axis=0)
     return _measure(
         table,
         lambda s: _ratio(s[:, 0], s[:, 1]) - _ratio(s[:, 2], s[:, 3]),
-        (int(total[0] - total[2]), int(total[1] + total[3])),
-        (-1.0, 1.0),
+        (round(float(total[0] - total[2]), 6), int(total[1] + total[3])),
+        bounds,
         seed,
         paired=True,
     )

@@ -1,13 +1,15 @@
-"""Left tab Runs: what was measured before, to open again or take away."""
+"""Left tab Runs: what was measured before, to open again, compare or take away."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from app.comparing import difference_map
 from app.export import FORMS, describe_run
 from app.jobs import Command
 from app.panels.common import Fact, Notice, by_people, put_options
+from app.readings import INK
 
 if TYPE_CHECKING:
     import viser
@@ -15,30 +17,30 @@ if TYPE_CHECKING:
     from app.viewer import Viewer
 
 NO_RUNS = "(none yet)"
+MAP_ASPECT = 0.8
 
 
 class RunsPanel:
-    """Lists the run folders, opens one, exports the open one."""
+    """Lists the run folders, opens one, compares it with another, exports the open one."""
 
     def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
         self._viewer = viewer
         self._session = viewer.session
         self._actions = viewer.actions.runs
         self._folders: dict[str, Path] = {}
+        self._gui = gui
         self._current = Fact(gui, "Open run")
         self._list = gui.add_dropdown("Runs", (NO_RUNS,))
         self._list.on_update(by_people(lambda _: self._describe()))
         self._about = Fact(gui, "About", multiline=True)
-        opened = gui.add_button("Open this run")
+        opened = gui.add_button("Open this run", visible=not viewer.present)
         opened.on_click(lambda _: self._open())
         again = gui.add_button("Look again")
         again.on_click(lambda _: self._do(self.refresh))
-        with gui.add_folder("Export the open run"):
-            form = gui.add_dropdown("As", tuple(FORMS))
-            save = gui.add_button("Download")
-            save.on_click(
-                lambda event: self._do(lambda: self._actions.export(form.value, event.client))
-            )
+        with gui.add_folder("Compare with the open run"):
+            self._build_compare(gui)
+        with gui.add_folder("Export the open run", visible=not viewer.present):
+            self._build_export(gui)
         self.notice = Notice(gui)
         self.refresh()
 
@@ -49,7 +51,57 @@ class RunsPanel:
         current = None if scoring is None else scoring.run.name
         put_options(self._list, tuple(self._folders) or (NO_RUNS,), current)
         self._current.set("none: embed a patch first" if scoring is None else str(current))
+        put_options(self._other, tuple(n for n in self._folders if n != current) or (NO_RUNS,))
         self._describe()
+
+    def show_export(self, text: str) -> None:
+        """What became of an export."""
+        self._exported.set(text)
+        self._exported.visible = bool(text)
+
+    def _build_compare(self, gui: viser.GuiApi) -> None:
+        self._other = gui.add_dropdown("Minus", (NO_RUNS,))
+        button = gui.add_button(
+            "Show the difference",
+            hint="Of the measure and victim chosen in the Envelope dock, over the conditions that "
+            "both runs have scored; both are read by the open run's thresholds",
+        )
+        button.on_click(lambda _: self._do(self._compare))
+        self._difference = Fact(gui, "Difference", multiline=True)
+        self._difference.visible = False
+        self._map: Any = None
+        self._map_place = gui.add_folder("Difference map", visible=False)
+
+    def _build_export(self, gui: viser.GuiApi) -> None:
+        form = gui.add_dropdown("As", tuple(FORMS))
+        download = gui.add_checkbox(
+            "download", True, hint="The file is in the run folder's exports in any case"
+        )
+        save = gui.add_button("Export")
+        save.on_click(
+            lambda event: self._do(
+                lambda: self._actions.export(
+                    str(form.value), bool(download.value), event.client, self._say
+                )
+            )
+        )
+        self._exported = Fact(gui, "Written", multiline=True)
+        self._exported.visible = False
+
+    def _compare(self) -> None:
+        self._difference.visible = False
+        self._map_place.visible = False
+        found = self._actions.compare(self._folders.get(str(self._other.value)))
+        self._difference.set(found.text())
+        self._difference.visible = True
+        figure = difference_map(found, INK)
+        if self._map is None:
+            with self._map_place:
+                self._map = self._gui.add_plotly(
+                    figure, config={"displayModeBar": False, "responsive": True}, aspect=MAP_ASPECT
+                )
+        self._map.figure = figure
+        self._map_place.visible = True
 
     def _describe(self) -> None:
         folder = self._folders.get(self._list.value)

@@ -53,12 +53,18 @@ _PREAMBLE = """
 import sys
 
 def _watch(event, args):
-    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname",
-                 "socket.gethostbyaddr", "socket.sendto", "subprocess.Popen", "os.system"):
-        if event == "socket.connect" and isinstance(args[1], str | bytes):
-            return
-        print("OUTSIDE", event, args, file=sys.stderr, flush=True)
-        raise OSError("the network is cut")
+    if event in ("subprocess.Popen", "os.system"):
+        words = {str(word).rsplit("/", 1)[-1] for part in args[:2]
+                 for word in (part.split() if isinstance(part, str) else part or ())}
+        if not words & {"pip", "pip3", "uv", "git", "curl", "wget", "conda", "apt", "apt-get"}:
+            return  # ctypes asks the linker where a library is
+    elif event not in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname",
+                       "socket.gethostbyaddr", "socket.sendto"):
+        return
+    elif event == "socket.connect" and isinstance(args[1], str | bytes):
+        return
+    print("OUTSIDE", event, args[:2], file=sys.stderr, flush=True)
+    raise OSError("the network is cut")
 
 sys.addaudithook(_watch)
 """
@@ -68,8 +74,8 @@ sys.addaudithook(_watch)
 def run_offline(tmp_path: Path) -> Callable[..., str]:
     """Runs Python code in a fresh interpreter without network; its standard output.
 
-    Any look-up, connection or child process raises OSError there and fails the test, even when it
-    is swallowed. Settings of packages start empty: HOME is a new folder.
+    Any look-up, connection or call of an installer raises OSError there and fails the test, even
+    when it is swallowed. Settings of packages start empty: HOME is a new folder.
     """
 
     def run(code: str, **environment: str) -> str:

@@ -121,7 +121,7 @@ def test_the_roster() -> None:
         ("onnx:/x.onnx?preset=ssd", "no preset 'ssd'; the presets are: yolox"),
         ("onnx:/x.onnx?colour=bgr", "unknown option 'colour'"),
         ("onnx:/x.onnx?iou=7", "iou wants a number in 0..1"),
-        ("paligemma:/nowhere", "holds no PaliGemma checkpoint"),
+        ("paligemma:/nowhere", "wanted a folder with a checkpoint"),
         ("demo-detector:file", "demo-detector takes no path"),
     ],
 )

@@ -46,30 +46,35 @@ class Rows(NamedTuple):
     opacities: NDArray
     sh: NDArray
 
-    def check(self) -> tuple[NDArray[np.bool_], IntArray]:
-        """(n,) which rows are usable, and how many are not: not finite, unturned, unsized."""
+    def put(self, out: Rows, first: int) -> tuple[IntArray, IntArray]:
+        """Write the usable rows to `out` from row `first` on: unit quaternions, clipped opacities.
+
+        Returns the usable rows' numbers, and how many are not: not finite, unturned, unsized.
+        """
         n = len(self.means)
         finite = np.ones(n, dtype=bool)
         for column in self:
-            finite &= np.isfinite(column).reshape(n, math.prod(column.shape[1:])).all(axis=1)
+            # one sum says whether there is anything to look for
+            with np.errstate(invalid="ignore", over="ignore"):
+                suspicious = not np.isfinite(column.sum())
+            if suspicious:
+                finite &= np.isfinite(column).reshape(n, math.prod(column.shape[1:])).all(axis=1)
         with np.errstate(invalid="ignore", over="ignore"):
-            turned = _norms(self.quats) > 1e-12
+            # float64, so that a quaternion as long as 1e20 keeps a finite norm
+            quats = self.quats.astype(np.float64)
+            norms = np.sqrt(np.einsum("ij,ij->i", quats, quats))
+            turned = norms > 1e-12
             sized = (self.scales > 0).all(axis=1)
+        usable = finite & turned & sized
         why = [~finite, finite & ~turned, finite & turned & ~sized]
-        return finite & turned & sized, np.array([w.sum() for w in why], dtype=np.int64)
-
-    def write(self, index: IntArray | slice, out: Rows, target: slice) -> None:
-        """Put the rows at `index` into `out[target]`, quaternions made unit, opacities clipped."""
+        kept = np.flatnonzero(usable)
+        index = slice(None) if len(kept) == n else kept
+        target = slice(first, first + len(kept))
         for name in ("means", "scales", "sh"):
             getattr(out, name)[target] = getattr(self, name)[index]
-        quats = self.quats[index]
-        out.quats[target] = quats / _norms(quats)[:, None]
+        np.divide(quats[index], norms[index, None], out=out.quats[target], casting="same_kind")
         np.clip(self.opacities[index], 0.0, 1.0, out=out.opacities[target])
-
-
-def _norms(quats: NDArray) -> NDArray[np.float64]:
-    """In float64, so that a quaternion as long as 1e20 keeps a finite norm."""
-    return np.asarray(np.linalg.norm(quats.astype(np.float64, copy=False), axis=1))
+        return kept, np.array([w.sum() for w in why], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,14 +150,11 @@ class Gaussians:
         kept: list[IntArray] = []
         read = written = 0
         for block in blocks:
-            usable, unusable = block.check()
+            usable, unusable = block.put(out, written)
             reasons += unusable
-            index: IntArray | slice = np.flatnonzero(usable) if unusable.any() else slice(None)
-            count = len(usable) - int(unusable.sum())
-            block.write(index, out, slice(written, written + count))
-            kept.append(read + np.flatnonzero(usable))
-            read += len(usable)
-            written += count
+            kept.append(read + usable)
+            read += len(block.means)
+            written += len(usable)
         not_finite, zero_quaternion, bad_scale = reasons.tolist()
         if written == 0:
             raise InputError(

@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 from scene.errors import InputError
 from scene.io.loaded import LoadedGaussians
 from scene.io.parameters import find_parameters, gaussians_from_parameters
+from scene.io.reasons import reason
 
 _INRIA_NAMES = ("xyz", "features_dc", "features_rest", "scaling", "rotation", "opacity")
+# PyTorch lets weights make bytearrays of any size, filled with zeros.
+_ALLOCATES = re.compile(rb"(builtins?|__builtin__)\W+bytearray")
 _RANK = re.compile(r"(.*_rank)(\d+)(\.\w+)")
 
 
@@ -81,9 +84,9 @@ def load_weights(path: Path) -> Any:
             ) from error
         raise InputError(f"{path}: the checkpoint is damaged or holds more than weights") from error
     except (RuntimeError, OSError, EOFError, ValueError, TypeError, KeyError, IndexError,
-            AttributeError, AssertionError, OverflowError, RecursionError) as error:  # fmt: skip
-        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        raise InputError(f"{path}: the checkpoint is damaged ({reason})") from error
+            AttributeError, AssertionError, OverflowError, RecursionError,
+            MemoryError) as error:  # fmt: skip
+        raise InputError(f"{path}: the checkpoint is damaged ({reason(error)})") from error
 
 
 def arrays(path: Path, table: dict[str, Any]) -> dict[str, NDArray]:
@@ -112,6 +115,8 @@ def _check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
+            pickles = [m for m in members if m.filename.endswith("data.pkl")]
+            contents = [archive.read(m) for m in pickles if not m.compress_type]
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise InputError(
             f"{path}: wanted a PyTorch checkpoint (a zip archive since PyTorch 1.6), found damaged "
@@ -122,6 +127,11 @@ def _check_archive(path: Path) -> None:
         sum(m.file_size for m in members) > size
     ):
         raise InputError(f"{path}: its zip archive is packed or lies about sizes, no checkpoint")
+    if any(_ALLOCATES.search(content) for content in contents):
+        raise InputError(
+            f"{path}: the checkpoint holds bytearray, which is not plain weights; save its tensors "
+            f"alone"
+        )
 
 
 def _load_gsplat(path: Path, splats: dict[str, Any]) -> LoadedGaussians:

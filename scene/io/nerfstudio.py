@@ -18,6 +18,7 @@ from scene.gaussians import SH_C0
 from scene.io.checkpoint import arrays
 from scene.io.loaded import LoadedGaussians
 from scene.io.parameters import gaussians_from_parameters
+from scene.io.reasons import reason
 from scene.normalisation import DATAPARSER_FILE, Normalisation, read_normalisation
 
 Frame = Literal["original", "normalised"]
@@ -94,11 +95,11 @@ def read_config(path: Path) -> dict[str, Any]:
         content = yaml.load(path.read_bytes(), Loader=_plain_loader())
     except (yaml.YAMLError, OSError, RecursionError, ArithmeticError, AttributeError, LookupError,
             TypeError) as error:  # fmt: skip
-        raise InputError(f"{path}: cannot be read as YAML ({_first_line(error)})") from error
+        raise InputError(f"{path}: cannot be read as YAML ({reason(error)})") from error
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: cannot be read as YAML ({_first_line(error)})") from error
+        raise InputError(f"{path}: cannot be read as YAML ({reason(error)})") from error
     return content if isinstance(content, dict) else {}
 
 
@@ -156,7 +157,3 @@ def _setting(settings: Any, *keys: str) -> Any:
     for key in keys:
         settings = settings.get(key) if isinstance(settings, dict) else None
     return settings
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:120]

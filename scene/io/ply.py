@@ -218,11 +218,20 @@ class _Layout:
         if "filter_3D" in self.names:
             size = self.stack(rows, "filter_3D")
             scales, opacities = _fuse_3d_filter(scales, opacities, size)
-        # on disk all of red's coefficients come first, then green's, then blue's
-        rest = self.stack(rows, *self.rest).reshape(len(rows), 3, -1).transpose(0, 2, 1)
-        sh = np.concatenate([self._dc(rows)[:, None], rest], axis=1)
         quats = self.stack(rows, "rot_0", "rot_1", "rot_2", "rot_3")
-        return Rows(self.stack(rows, "x", "y", "z"), quats, scales, opacities, sh)
+        return Rows(self.stack(rows, "x", "y", "z"), quats, scales, opacities, self._sh(rows))
+
+    def _sh(self, rows: NDArray) -> FloatArray:
+        """(n, K, 3); on disk all of red's coefficients come first, then green's, then blue's."""
+        by_coefficient = np.reshape(self.rest, (3, -1)).T.ravel().tolist()
+        if self.plain and self.dc_divisor is None:
+            table = rows.view("<f4").reshape(len(rows), len(self.names))
+            names = ("f_dc_0", "f_dc_1", "f_dc_2", *by_coefficient)
+            columns = [self.names.index(name) for name in names]
+            # "clip" spares numpy a copy that "raise" makes; the columns are inside either way
+            return np.take(table, columns, axis=1, mode="clip").reshape(len(rows), -1, 3)
+        rest = self.stack(rows, *by_coefficient).reshape(len(rows), -1, 3)
+        return np.concatenate([self._dc(rows)[:, None], rest], axis=1)
 
     def _dc(self, rows: NDArray) -> FloatArray:
         if self.dc_divisor is None:
@@ -257,14 +266,14 @@ def _rgb_divisor(header: PlyHeader) -> float:
 
 def _activated_scales(log_scales: FloatArray) -> FloatArray:
     """(n, 1 to 3) logarithms to (n, 3) linear scales."""
-    logs = log_scales.astype(np.float64)
+    logs = log_scales
     if logs.shape[1] == 2:
-        thin = logs.min(axis=1, keepdims=True) + np.log(_DISC_THICKNESS)
+        thin = logs.min(axis=1, keepdims=True) + np.float32(np.log(_DISC_THICKNESS))
         logs = np.concatenate([logs, thin], axis=1)
     elif logs.shape[1] == 1:
         logs = np.repeat(logs, 3, axis=1)
     with np.errstate(over="ignore"):
-        return np.exp(logs).astype(np.float32)
+        return np.exp(logs)
 
 
 def _fuse_3d_filter(

@@ -16,6 +16,7 @@ from scene.gaussians import Gaussians
 from scene.io.atomic import atomic_write
 from scene.io.loaded import LoadedGaussians
 from scene.io.parameters import find_parameters, gaussians_from_parameters
+from scene.io.reasons import reason
 
 _FORMAT = "advscene.gaussians"
 _VERSION = "1"
@@ -39,7 +40,7 @@ def load_safetensors(path: str | Path) -> LoadedGaussians:
             names = dict.fromkeys(file.keys())
     except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{path}: the safetensors file is damaged or of an unknown type ({error})"
+            f"{path}: the safetensors file is damaged or of an unknown type ({reason(error)})"
         ) from error
     if not table:
         found = ", ".join(list(names)[:8]) or "none"

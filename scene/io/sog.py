@@ -24,6 +24,7 @@ from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.io.json_file import read_json_object
 from scene.io.loaded import LoadedGaussians
+from scene.io.reasons import reason
 
 FloatArray = NDArray[np.float32]
 ByteArray = NDArray[np.uint8]
@@ -92,7 +93,7 @@ def load_sog(path: str | Path) -> LoadedGaussians:
     except InputError:
         raise
     except _ZIP_ERRORS as error:
-        raise InputError(f"{path}: the SOG bundle is damaged ({error})") from error
+        raise InputError(f"{path}: the SOG bundle is damaged ({reason(error)})") from error
 
 
 def _load(source: _Source) -> LoadedGaussians:
@@ -164,7 +165,7 @@ def _bundled_meta(
     try:
         meta = json.loads(read(META))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: wanted JSON in its meta.json, found {error}") from error
+        raise InputError(f"{path}: wanted JSON in its meta.json, found {reason(error)}") from error
     if not isinstance(meta, dict):
         raise InputError(f"{path}: wanted an object in its meta.json")
     return meta
@@ -216,7 +217,7 @@ def _picture(source: _Source, name: str, least: int, most: int) -> ByteArray:
             if least <= width * height <= most:
                 return np.asarray(picture.convert("RGBA"))
     except Image.DecompressionBombError as error:
-        raise source.wrong(f"picture {name} is too large ({error})") from error
+        raise source.wrong(f"picture {name} is too large ({reason(error)})") from error
     except (OSError, SyntaxError, ValueError) as error:
         raise source.wrong(f"picture {name}: wanted a WebP picture, found damaged data") from error
     raise source.wrong(f"picture {name}: wanted {least} pixels, found {width}x{height}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-MODULES = ("bench_render", "bench_train", "bench_apse", "bench_sweep")
+MODULES = ("bench_load", "bench_render", "bench_train", "bench_apse", "bench_sweep", "bench_victims")
 
 
 def main() -> None:
@@ -15,8 +15,9 @@ def main() -> None:
 
     console = Console()
     for name in sys.argv[1:] or MODULES:
-        rows = importlib.import_module(f"tests.bench.{name}").run()
-        table = Table("what", "measured", "prototype", title=name)
+        module = importlib.import_module(f"tests.bench.{name}")
+        rows = module.run()
+        table = Table("what", "measured", getattr(module, "BESIDE", "prototype"), title=name)
         for row in rows:
             table.add_row(*row)
         console.print(table)

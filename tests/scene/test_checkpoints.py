@@ -215,6 +215,17 @@ def test_pickled_code_is_refused_by_name_and_not_run(tmp_path, monkeypatch, wher
     assert not (tmp_path / "ran").exists()
 
 
+class Allocates:
+    def __reduce__(self):
+        return bytearray, (8 << 30,)
+
+
+def test_weights_that_allocate_gigabytes_are_refused(tmp_path):
+    torch.save({"x": Allocates()}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match="bytearray"):
+        load_gaussians(tmp_path / "a.pt")
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

@@ -61,6 +61,7 @@ class HubWeights:
 
 
 _APACHE = "Apache-2.0"
+_LFM = "LFM Open License v1.0"
 
 HUB_WEIGHTS: tuple[HubWeights, ...] = (
     HubWeights("rtdetr", "rtdetr", "PekingU/rtdetr_r50vd", "detector", _APACHE, (640, 640), 0.5),
@@ -92,6 +93,34 @@ HUB_WEIGHTS: tuple[HubWeights, ...] = (
     HubWeights(
         "convnext", "classifier", "facebook/convnext-base-224", "classifier", _APACHE,
         (224, 224), 0.5,
+    ),
+    HubWeights(
+        "paligemma2-3b", "paligemma", "google/paligemma2-3b-mix-448", "grounder",
+        "Gemma Terms of Use", (448, 448), gated=True,
+    ),
+    HubWeights(
+        "internvl3-2b", "internvl3", "OpenGVLab/InternVL3-2B-hf", "grounder",
+        "Qwen licence (of its language model)", (448, 448),
+    ),
+    HubWeights(
+        "qwen3-vl-2b", "qwen3-vl", "Qwen/Qwen3-VL-2B-Instruct", "grounder", _APACHE, (448, 448)
+    ),
+    HubWeights(
+        "qwen2.5-vl", "qwen2.5-vl", "Qwen/Qwen2.5-VL-3B-Instruct", "grounder",
+        "Qwen Research License (not for commercial use)", (448, 448),
+    ),
+    HubWeights(
+        "lfm2.5-vl-450m", "lfm2.5-vl", "LiquidAI/LFM2.5-VL-450M", "grounder", _LFM, (448, 448)
+    ),
+    HubWeights(
+        "lfm2.5-vl-1.6b", "lfm2.5-vl", "LiquidAI/LFM2.5-VL-1.6B", "grounder", _LFM, (448, 448)
+    ),
+    HubWeights(
+        "lfm2.5-vl-3b", "lfm2.5-vl-3b", "LiquidAI/LFM2.5-VL-3B", "grounder", _LFM, (448, 448)
+    ),
+    HubWeights(
+        "minicpm-v-4.6", "minicpm-v", "openbmb/MiniCPM-V-4.6", "grounder",
+        "the model's own (see its page)", (448, 448),
     ),
 )  # fmt: skip
 

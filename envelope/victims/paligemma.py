@@ -6,7 +6,9 @@ checkpoint takes: processor, plain greedy `generate()`, location tokens.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,10 @@ import torch
 
 from envelope.victims.grammars import LOC_RANGE, read_paligemma
 from envelope.victims.hashes import files_sha256
-from envelope.victims.names import normalised
+from envelope.victims.hub_models import HubWeights, checkpoint_source
 from envelope.victims.protocols import Grounding, Images, VictimInfo, check_images
 from envelope.victims.torch_tools import frozen, resized_tensor, torch_threads
+from envelope.victims.vlm.paligemma2 import PALIGEMMA2
 from scene.errors import InputError
 
 _MAX_NEW_TOKENS = 24
@@ -26,16 +29,24 @@ _MAX_NEW_TOKENS = 24
 class PaliGemmaVictim:
     """Follows the Grounder protocol; also a white box for patch making."""
 
-    def __init__(self, model: Any, processor: Any, info: VictimInfo, threads: int = 1) -> None:
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        info: VictimInfo,
+        threads: int = 1,
+        variant: str = "native",
+    ) -> None:
         self.model: Any = frozen(model)
+        self.variant = variant
         self.processor = processor
         self.processor.tokenizer.padding_side = "left"
         self.info = info
         self.threads = threads
 
     def prompt_for(self, label: str) -> str:
-        """The native grounding prompt, as in `detect stop sign`."""
-        return f"detect {normalised(label)}"
+        """The grounding prompt; the native variant is as in `detect stop sign`."""
+        return PALIGEMMA2.prompts.of(self.variant, label)
 
     def predict(self, images: Images, prompt: str | Sequence[str]) -> list[Grounding]:
         """images: (B, H, W, 3) uint8 RGB; prompt: one for all or B -> B answers, greedy."""
@@ -46,6 +57,7 @@ class PaliGemmaVictim:
         if not prompts:
             return []
         height, width = images.shape[1:3]
+        start = time.perf_counter()
         with torch_threads(self.threads), torch.inference_mode():
             inputs = self._inputs(list(images), prompts)
             tokens = self.model.generate(
@@ -56,6 +68,9 @@ class PaliGemmaVictim:
                 skip_special_tokens=False,
                 clean_up_tokenization_spaces=False,
             )
+        if self.info.seconds_per_picture is None:
+            seconds = (time.perf_counter() - start) / len(images)
+            self.info = replace(self.info, seconds_per_picture=seconds)
         return [self._grounding(text, width, height) for text in texts]
 
     def _grounding(self, text: str, width: int, height: int) -> Grounding:
@@ -148,8 +163,18 @@ class PaliGemmaVictim:
         return locations[torch.from_numpy(index)]
 
 
-def load_paligemma(folder: Path, name: str, threads: int = 1) -> PaliGemmaVictim:
-    """The checkpoint of a folder: config.json, *.safetensors, tokenizer and processor files."""
+def load_paligemma(
+    folder: Path,
+    name: str,
+    threads: int = 1,
+    variant: str = "native",
+    row: HubWeights | None = None,
+) -> PaliGemmaVictim:
+    """The checkpoint of a folder: config.json, *.safetensors, tokenizer and processor files.
+
+    variant: of the prompt (native, p1, p2, p3). row: of the table of hub weights.
+    """
+    PALIGEMMA2.prompts.of(variant, "")
     weights = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
     if not weights or not (folder / "config.json").is_file():
         raise InputError(
@@ -171,21 +196,31 @@ def load_paligemma(folder: Path, name: str, threads: int = 1) -> PaliGemmaVictim
         raise InputError(
             f"{folder} cannot be read as a PaliGemma checkpoint: {first_line}"
         ) from error
+    info = _info(folder, name, processor, files_sha256(weights), row)
+    if variant != "native":
+        info = replace(info, settings={**info.settings, "prompt_variant": variant})
+    return PaliGemmaVictim(model, processor, info, threads, variant)
+
+
+def _info(
+    folder: Path, name: str, processor: Any, weights_hash: str, row: HubWeights | None
+) -> VictimInfo:
     from envelope.victims.demo.signs import CLASSES  # all that the demo grounder has words for
 
     size = processor.image_processor.size
     demo = name.startswith("demo-")
-    info = VictimInfo(
+    own = "Apache-2.0" if demo else "the checkpoint's own (Google's: Gemma licence)"
+    made_here = "trained by `advscene train-demo` on pictures that it makes"
+    return VictimInfo(
         name=name,
         kind="grounder",
-        licence="Apache-2.0" if demo else "the checkpoint's own (Google's: Gemma licence)",
-        source="trained by `advscene train-demo` on pictures that it makes"
-        if demo
-        else str(folder),
+        licence=row.licence if row else own,
+        source=made_here if demo else checkpoint_source(folder),
         input_size=(int(size["width"]), int(size["height"])),
         threshold=0.0,
-        weights_hash=files_sha256(weights),
+        weights_hash=weights_hash,
         labels=CLASSES if demo else (),
         settings={"grammar": "paligemma", "decoding": "greedy", "max_new_tokens": _MAX_NEW_TOKENS},
+        command=row.command if row else "",
+        coordinates=f"{PALIGEMMA2.convention} ({PALIGEMMA2.evidence})",
     )
-    return PaliGemmaVictim(model, processor, info, threads)

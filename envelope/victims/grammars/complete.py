@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_OPENING_TAG = re.compile(r"<box>|<\|box_start\|>")
 _CLOSING_TAG = re.compile(r"</box>|<\|box_end\|>")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -11,11 +12,13 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 def is_complete(text: str) -> bool:
     """Whether the answer's first box and the brackets around it are closed.
 
-    Brackets inside double quotes do not count; a bracket with fewer than four numbers in it is
-    not yet the answer ("In picture [1] ...").
+    Where a tag opens the box only its closing tag ends it. Brackets inside double quotes do not
+    count; a bracket with fewer than four numbers is not yet the answer ("In picture [1] ...").
     """
     if _CLOSING_TAG.search(text):
         return True
+    if _OPENING_TAG.search(text):
+        return False
     depth, start, quoted = 0, 0, False
     for position, letter in enumerate(text):
         if letter == '"' and depth:

@@ -38,7 +38,7 @@ def _writes(units: str, order: str, label: str, box: Box, frame: Frame) -> Writt
         values = tuple(value / 1000 for value in scaled(box, frame, 1000, 1000))
     x0, y0, x1, y1 = values
     four = (x0, y0, x1, y1) if order == "xyxy" else (y0, x0, y1, x1)
-    return Written('{"box": ', f"[{', '.join(map(str, four))}]")
+    return Written('{"box": ', f"[{', '.join(map(str, four))}]", "}")
 
 
 def any_json(units: str = "1000", order: str = "xyxy") -> Family:

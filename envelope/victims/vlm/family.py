@@ -35,10 +35,11 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Written:
-    """An answer as the model writes it: what comes before the box, and the box's own text."""
+    """An answer as the model writes it: before the box, the box's own text, and after it."""
 
     opening: str
     box: str
+    closing: str = ""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def _reads(unit: float, text: str, frame: Frame) -> Reading:
 def _writes(unit: float, label: str, box: Box, frame: Frame) -> Written:
     whole = thousandths(box, frame)
     values = whole if unit > 1 else tuple(value / 1000 for value in whole)
-    return Written(f'[{{"label": "{label}", "bbox": ', f"[{', '.join(map(str, values))}]")
+    return Written(f'[{{"label": "{label}", "bbox": ', f"[{', '.join(map(str, values))}]", "}]")
 
 
 def _family(name: str, unit: float, scale: str) -> Family:

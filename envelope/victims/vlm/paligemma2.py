@@ -13,7 +13,7 @@ def _reads(text: str, frame: Frame) -> Reading:
 
 def _writes(label: str, box: Box, frame: Frame) -> Written:
     x0, y0, x1, y1 = (min(v, LOC_RANGE - 1) for v in scaled(box, frame, LOC_RANGE, LOC_RANGE))
-    return Written("", "".join(f"<loc{value:04d}>" for value in (y0, x0, y1, x1)))
+    return Written("", "".join(f"<loc{value:04d}>" for value in (y0, x0, y1, x1)), f" {label}")
 
 
 PALIGEMMA2 = Family(

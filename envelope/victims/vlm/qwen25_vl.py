@@ -7,7 +7,7 @@ import math
 from envelope.victims.conventions import Frame
 from envelope.victims.grammars import Reading, Scale, read_written
 from envelope.victims.vlm.family import Box, Family, Written, scaled
-from envelope.victims.vlm.qwen3_vl import QWEN_PROMPTS
+from envelope.victims.vlm.qwen3_vl import QWEN_PROMPTS, qwen_answer
 
 _STEP = 28  # patches of 14 pixels, merged by two
 _LEAST, _MOST = 56 * 56, 28 * 28 * 1280  # pixels, the released processor's limits
@@ -35,8 +35,8 @@ def _reads(text: str, frame: Frame) -> Reading:
 
 
 def _writes(label: str, box: Box, frame: Frame) -> Written:
-    values = scaled(box, frame, frame.input_width, frame.input_height)
-    return Written('```json\n[\n\t{"bbox_2d": ', f"[{', '.join(map(str, values))}]")
+    values = ", ".join(map(str, scaled(box, frame, frame.input_width, frame.input_height)))
+    return qwen_answer(label, values)
 
 
 QWEN25_VL = Family(

@@ -16,13 +16,18 @@ QWEN_PROMPTS = Prompts(
 )
 
 
+def qwen_answer(label: str, values: str) -> Written:
+    """The fenced JSON that the models write."""
+    return Written('```json\n[\n\t{"bbox_2d": ', f"[{values}]", f', "label": "{label}"}}\n]\n```')
+
+
 def _reads(text: str, frame: Frame) -> Reading:
     return read_written(text, frame.width, frame.height, "keyed", Scale())
 
 
 def _writes(label: str, box: Box, frame: Frame) -> Written:
     values = ", ".join(map(str, thousandths(box, frame)))
-    return Written('```json\n[\n\t{"bbox_2d": ', f"[{values}]")
+    return qwen_answer(label, values)
 
 
 QWEN3_VL = Family(

@@ -32,10 +32,17 @@ def add_commands(viewer: Viewer) -> None:
     bind("Undo", "Z", post(viewer.actions.patch.undo), "cmd/ctrl")
     bind("Anchor view", "H", lambda event: viewer.fly_to_anchor(event.client))
     bind("Sliders back to the anchor", "R", post(partial(viewer.go_to, Condition())))
+    for words, key, step in (("Next", "pagedown", 1), ("Previous", "pageup", -1)):
+        bind(
+            f"{words} saved view", key,
+            lambda event, step=step: viewer.post(  # type: ignore[misc]
+                lambda: viewer.actions.lists.step_view(step, event.client), sweep.notice.say
+            ),
+        )  # fmt: skip
     bind("Victim's eye on or off", "V", post(viewer.toggle_victims_eye))
-    for axis, key, step in (
+    for axis, key, degrees in (
         ("yaw_deg", "L", ANGLE_STEP_DEG), ("yaw_deg", "J", -ANGLE_STEP_DEG),
         ("pitch_deg", "I", ANGLE_STEP_DEG), ("pitch_deg", "K", -ANGLE_STEP_DEG),
     ):  # fmt: skip
-        words = f"{axis.removesuffix('_deg')} {step:+g} degrees"
-        bind(words, key, post(partial(viewer.nudge_axis, axis, step)))
+        words = f"{axis.removesuffix('_deg')} {degrees:+g} degrees"
+        bind(words, key, post(partial(viewer.nudge_axis, axis, degrees)))

@@ -80,6 +80,13 @@ def upload_path(name: str, runs: Path = RUNS) -> Path:
     return folder / (Path(name).name or f"scene{suffix}")
 
 
+def views_path(path: Path, scene: Scene, runs: Path = RUNS) -> Path:
+    """Where the saved views of a scene are kept: by name and the file's content."""
+    digest = str(scene.provenance.get("sha256", ""))[:12]
+    stem = "".join(c if c.isalnum() or c in "-_." else "-" for c in path.stem)
+    return runs / "views" / f"{stem}{'-' if digest else ''}{digest}.json"
+
+
 def _open_demo(runs: Path) -> Opened:
     if not DEMO_SCENE.is_file():
         raise InputError(

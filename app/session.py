@@ -18,9 +18,17 @@ from numpy.typing import NDArray
 from app.draw import as_pixels
 from app.embedding import EmbedOrder, EmbedProgress
 from app.gallery import Gallery
-from app.opening import RUNS, Opened, list_runs, new_run_folder, open_scene_or_run
+from app.opening import (
+    RUNS,
+    Opened,
+    list_runs,
+    new_run_folder,
+    open_scene_or_run,
+    views_path,
+)
 from app.patchwork import Patchwork
 from app.readings import Readings
+from app.saved_views import SavedViews
 from app.scoring import Scoring
 from app.target import target_box_from_view
 from app.victim_desk import VictimDesk
@@ -63,6 +71,7 @@ class Session:
         self.path: Path = path
         self.patchwork: Patchwork = Patchwork(scene, self.gallery)
         self._plain_view: ViewScores | None = None
+        self.saved_views: SavedViews = SavedViews(views_path(path, scene, runs))
         self._target: NDArray[np.int64] | None = None
         self._take_scene(scene, path)
 
@@ -237,6 +246,7 @@ class Session:
         self.condition = Condition()
         self.patchwork = Patchwork(scene, self.gallery)
         self._plain_view = None
+        self.saved_views = SavedViews(views_path(path, scene, self.runs))
         self._target = None
         self._found_up = (scene.up, scene.up_source)
         if scene.target is not None and scene.target.label:

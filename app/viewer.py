@@ -187,6 +187,8 @@ class Viewer:
 
     def set_display_budget(self, budget: int) -> None:
         """Send browsers at most `budget` Gaussians from now on."""
+        if self.present:
+            return
         self.viewport.display_budget = int(budget)
         self.post(self._send_splats)
 
@@ -207,6 +209,7 @@ class Viewer:
             for client in self.server.get_clients().values():
                 self._fly(client, self.session.camera(FIRST_VIEW))
         self.panels.sweep.set_condition(self.session.condition)
+        self.panels.sweep.refresh_views()
         self.panels.scene.refresh()
         self.panels.runs.refresh()
         self.panels.victims.refresh()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.actions.lists import ListActions
 from app.actions.patch import PatchActions
 from app.actions.runs import RunActions
 from app.actions.scene import SceneActions
@@ -17,7 +18,15 @@ from app.actions.victims import VictimActions
 if TYPE_CHECKING:
     from app.viewer import Viewer
 
-__all__ = ["Actions", "PatchActions", "RunActions", "SceneActions", "SweepActions", "VictimActions"]
+__all__ = [
+    "Actions",
+    "ListActions",
+    "PatchActions",
+    "RunActions",
+    "SceneActions",
+    "SweepActions",
+    "VictimActions",
+]
 
 
 class Actions:
@@ -29,3 +38,4 @@ class Actions:
         self.sweep = SweepActions(viewer)
         self.victims = VictimActions(viewer)
         self.runs = RunActions(viewer)
+        self.lists = ListActions(viewer)

@@ -44,6 +44,7 @@ class RunActions(ActionGroup):
 
         self.start_job("exporting", work, on_error)
 
+    @not_in_presentations("reading other runs")
     def compare(self, other: Path | None) -> Comparison:
         """The open run minus another one, by the chosen victim and measure. Raises InputError."""
         from app.comparing import compare

@@ -32,11 +32,12 @@ class PatchPanel:
         self._session = viewer.session
         self._actions = viewer.actions.patch
         self._build_gallery(gui)
-        with gui.add_folder("Place"):
+        shown = not viewer.present
+        with gui.add_folder("Place", visible=shown):
             self._build_place(gui)
-        with gui.add_folder("Embed"):
+        with gui.add_folder("Embed", visible=shown):
             self._build_embed(gui)
-        with gui.add_folder("Outside pair", expand_by_default=False):
+        with gui.add_folder("Outside pair", expand_by_default=False, visible=shown):
             self._build_pair(gui)
         self.notice = Notice(gui)
         self.refresh()
@@ -100,9 +101,11 @@ class PatchPanel:
 
     def _build_gallery(self, gui: viser.GuiApi) -> None:
         self._gallery = gui.add_image(blank(PREVIEW_PX, 60, "no patches yet"), format="png")
-        self._names = gui.add_dropdown("Patch", (NO_PATCH,))
+        self._names = gui.add_dropdown("Patch", (NO_PATCH,), disabled=self._viewer.present)
         self._names.on_update(by_people(self._choose))
-        upload = gui.add_upload_button("Upload a picture", mime_type="image/*")
+        upload = gui.add_upload_button(
+            "Upload a picture", mime_type="image/*", visible=not self._viewer.present
+        )
         upload.on_upload(
             lambda event: self._do(
                 lambda: self._actions.add_upload(

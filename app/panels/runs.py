@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from app.viewer import Viewer
 
 NO_RUNS = "(none yet)"
+NO_LIST = "(no list)"
 MAP_ASPECT = 0.8
 
 
@@ -30,29 +31,43 @@ class RunsPanel:
         self._folders: dict[str, Path] = {}
         self._gui = gui
         self._current = Fact(gui, "Open run")
-        self._list = gui.add_dropdown("Runs", (NO_RUNS,))
+        self._list = gui.add_dropdown("Runs", (NO_RUNS,), visible=not viewer.present)
         self._list.on_update(by_people(lambda _: self._describe()))
         self._about = Fact(gui, "About", multiline=True)
+        self._about.visible = not viewer.present
         opened = gui.add_button("Open this run", visible=not viewer.present)
         opened.on_click(lambda _: self._open())
-        again = gui.add_button("Look again")
+        again = gui.add_button("Look again", visible=not viewer.present)
         again.on_click(lambda _: self._do(self.refresh))
-        with gui.add_folder("Compare with the open run"):
+        with gui.add_folder("Compare with the open run", visible=not viewer.present):
             self._build_compare(gui)
         with gui.add_folder("Export the open run", visible=not viewer.present):
             self._build_export(gui)
+        with gui.add_folder("Scenes to annotate", visible=not viewer.present):
+            self._build_list(gui)
         self.notice = Notice(gui)
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the folder of runs again."""
-        self._folders = {path.name: path for path in self._session.run_folders()}
+        """Read the folder of runs again; a presentation shows only the open one."""
+        folders = [] if self._viewer.present else self._session.run_folders()
+        self._folders = {path.name: path for path in folders}
         scoring = self._session.scoring
         current = None if scoring is None else scoring.run.name
         put_options(self._list, tuple(self._folders) or (NO_RUNS,), current)
         self._current.set("none: embed a patch first" if scoring is None else str(current))
         put_options(self._other, tuple(n for n in self._folders if n != current) or (NO_RUNS,))
         self._describe()
+
+    def refresh_list(self) -> None:
+        """Show where in the list of scenes one is."""
+        scenes = self._viewer.actions.lists.annotation
+        if scenes is None:
+            return
+        labels = scenes.labels()
+        put_options(self._scenes, labels, labels[scenes.index])
+        self._scene_text.set(scenes.text())
+        self._mark.label = "Not done after all" if scenes.done else "Mark as done"
 
     def show_export(self, text: str) -> None:
         """What became of an export."""
@@ -87,6 +102,36 @@ class RunsPanel:
         )
         self._exported = Fact(gui, "Written", multiline=True)
         self._exported.visible = False
+
+    def _build_list(self, gui: viser.GuiApi) -> None:
+        actions = self._viewer.actions.lists
+        path = gui.add_text(
+            "List", "", hint="A text file with a scene's path a line, or JSON; done marks and "
+            "placements are kept beside it",
+        )  # fmt: skip
+        opened = gui.add_button("Open the list")
+        opened.on_click(
+            lambda _: self._do(
+                lambda: actions.open_list(Path(path.value.strip()).expanduser(), self._say)
+            )
+        )
+        self._scenes = gui.add_dropdown("Scene", (NO_LIST,))
+        self._scenes.on_update(by_people(self._go_to_scene))
+        step = gui.add_button_group("Open", ("previous", "next"))
+        step.on_click(
+            lambda event: self._do(
+                lambda: actions.step_scene(1 if event.target.value == "next" else -1, self._say)
+            )
+        )
+        self._mark = gui.add_button("Mark as done")
+        self._mark.on_click(lambda _: self._do(actions.toggle_done))
+        self._scene_text = Fact(gui, "Progress")
+
+    def _go_to_scene(self, event: Any) -> None:
+        actions, chosen = self._viewer.actions.lists, event.target.value
+        if actions.annotation is not None and chosen in actions.annotation.labels():
+            index = actions.annotation.labels().index(chosen)
+            self._do(lambda: actions.go_to_scene(index, self._say))
 
     def _compare(self) -> None:
         self._difference.visible = False

@@ -38,9 +38,10 @@ class ScenePanel:
             self._build_look(gui)
         with gui.add_folder("Cameras", expand_by_default=False):
             self._build_cameras(gui)
-        with gui.add_folder("Target", expand_by_default=False):
+        shown = not viewer.present
+        with gui.add_folder("Target", expand_by_default=False, visible=shown):
             self._build_target(gui)
-        with gui.add_folder("Open", expand_by_default=False):
+        with gui.add_folder("Open", expand_by_default=False, visible=shown):
             self._build_open(gui)
         self.notice = Notice(gui)
 
@@ -97,6 +98,7 @@ class ScenePanel:
             hint="Gaussians sent to a browser: the target, then the largest opacity x area as the "
             "anchor sees it; scoring uses all",
         )  # fmt: skip
+        budget.visible = not viewer.present
         budget.on_update(by_people(lambda event: viewer.set_display_budget(event.target.value)))
 
     def _build_cameras(self, gui: viser.GuiApi) -> None:
@@ -109,7 +111,7 @@ class ScenePanel:
                 1 if event.target.value == "next" else -1, event.client
             )
         )
-        up = gui.add_dropdown("Up axis", (AS_FOUND, *UP_AXES))
+        up = gui.add_dropdown("Up axis", (AS_FOUND, *UP_AXES), visible=not viewer.present)
         up.on_update(by_people(self._set_up))
 
     def _build_target(self, gui: viser.GuiApi) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.panels.common import Fact, Notice, by_people, put
+from app.jobs import Command
+from app.panels.common import Fact, Notice, by_people, put, put_options
 from app.scoring import SweepChoice
 from envelope.condition import AXES, Axis, Condition
 
@@ -25,6 +26,7 @@ LABELS = {
     "shift_y": "shift y",
 }
 NO_AXIS = "none"
+NO_VIEWS = "(none yet)"
 ALL_AXES = "all nine, one at a time"
 ALWAYS = ("clean", "gray", "adversarial")
 PRESETS: dict[str, tuple[str, int, str, int]] = {
@@ -47,7 +49,8 @@ class SweepPanel:
             self.sliders = {name: self._slider(gui, axis) for name, axis in AXES.items()}
             reset = gui.add_button("Back to the anchor view", icon=_icon("HOME"))
             reset.on_click(lambda _: viewer.post(lambda: viewer.go_to(Condition()), self._say))
-        with gui.add_folder("Sweep"):
+            self._build_views(gui)
+        with gui.add_folder("Sweep", visible=not viewer.present):
             self._build_sweep(gui)
         self.notice = Notice(gui)
 
@@ -79,6 +82,43 @@ class SweepPanel:
         """Start, pause or resume, whichever comes next. Raises InputError."""
         self.notice.clear()
         self._viewer.actions.sweep.toggle(self._choice())
+
+    def refresh_views(self, name: str | None = None) -> None:
+        """Show the saved views, `name` chosen."""
+        put_options(self._views, self._session.saved_views.names() or (NO_VIEWS,), name)
+
+    def _build_views(self, gui: viser.GuiApi) -> None:
+        actions = self._viewer.actions.lists
+        self._views = gui.add_dropdown("Saved views", (NO_VIEWS,))
+        self._views.on_update(
+            by_people(
+                lambda event: self._do(
+                    lambda: actions.go_to_view(str(event.target.value), event.client)
+                )
+            )
+        )
+        step = gui.add_button_group("Go to", ("previous", "next"), hint="Keys page up, page down")
+        step.on_click(
+            lambda event: self._do(
+                lambda: actions.step_view(1 if event.target.value == "next" else -1, event.client)
+            )
+        )
+        visible = not self._viewer.present
+        name = gui.add_text("Name", "", hint="Empty: named by its numbers", visible=visible)
+        keep = gui.add_button_group("This view", ("save", "remove"), visible=visible)
+        keep.on_click(
+            lambda event: self._do(
+                (lambda: actions.save_view(str(name.value)))
+                if event.target.value == "save"
+                else (lambda: actions.remove_view(str(self._views.value)))
+            )
+        )
+        self.refresh_views()
+
+    def _do(self, command: Command) -> None:
+        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
+        self.notice.clear()
+        self._viewer.post(command, self._say)
 
     def _choice(self) -> SweepChoice:
         """What the inputs say."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,17 +18,19 @@ _MAX_BYTES = 4 << 30
 _MAX_ENTRIES = 2_000_000
 # Annotations of numbers and paths shrink by a factor of 3 to 10.
 _MAX_RATIO = 100
-_SPACE = " \t\r\n"
+_GAP = re.compile(r"[ \t\r\n,]*")
 
 
 def read_json_list(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a gzipped JSON list (.jgz). Raises InputError."""
+    """The objects of a gzipped JSON list (.jgz). Raises InputError, a wrong checksum at the end."""
     decoder = json.JSONDecoder()
-    buffer, position, started, entries = "", 0, False, 0
+    buffer, position, entries = "", 0, 0
+    started = ended = False
     for text in _text(path):
         buffer, position = buffer[position:] + text, 0
-        while True:
-            position = _skip(buffer, position, _SPACE if not started else _SPACE + ",")
+        # the text is read to its end, since the checksum is there
+        while not ended:
+            position = _gap(buffer, position)
             if position == len(buffer):
                 break
             if not started:
@@ -36,7 +39,8 @@ def read_json_list(path: Path) -> Iterator[dict[str, Any]]:
                 position, started = position + 1, True
                 continue
             if buffer[position] == "]":
-                return
+                ended = True
+                break
             try:
                 entry, position = decoder.raw_decode(buffer, position)
             except RecursionError as error:
@@ -51,13 +55,16 @@ def read_json_list(path: Path) -> Iterator[dict[str, Any]]:
             if entries > _MAX_ENTRIES:
                 raise InputError(f"{path}: lists more than {_MAX_ENTRIES} annotations")
             yield entry
-    raise InputError(f"{path}: the list of annotations is cut off or is no JSON")
+        if ended:
+            position = len(buffer)
+    if not ended:
+        raise InputError(f"{path}: the list of annotations is cut off or is no JSON")
 
 
-def _skip(text: str, position: int, characters: str) -> int:
-    while position < len(text) and text[position] in characters:
-        position += 1
-    return position
+def _gap(text: str, position: int) -> int:
+    """Past spaces and commas."""
+    found = _GAP.match(text, position)
+    return found.end() if found else position
 
 
 def _text(path: Path) -> Iterator[str]:

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from scene.errors import InputError
 
-_MAX_FIELDS = 2_000_000
+# A frame has some thousands.
+_MAX_FIELDS = 200_000
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 

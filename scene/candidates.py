@@ -13,7 +13,7 @@ from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.render.api import Backend, Renderer, make_renderer
 from scene.scene import TargetBox
-from scene.up import DEFAULT_UP
+from scene.up import DEFAULT_UP, Axis
 
 _MOST_VIEWS = 24
 _LONG_SIDE = 240
@@ -21,6 +21,8 @@ _INSIDE = 0.5
 _DEPTH_SLACK = 1.03
 _SHARE_OF_VIEWS = 0.6
 _LEAST_GAUSSIANS = 8
+_LEAST_HIDING_VIEWS = 3
+_HIDDEN_REACH = 1.5
 _MOVES_M = 0.5
 _OUTLIER_PERCENT = 1.0
 _LABEL_ORDER = ("sign", "pedestrian", "cyclist", "vehicle")
@@ -70,67 +72,73 @@ def find_candidates(
 
 
 def lift_masks(
-    gaussians: Gaussians, frames: Sequence[Frame], backend: Backend = "auto"
+    gaussians: Gaussians, frames: Sequence[Frame], up: Axis = DEFAULT_UP, backend: Backend = "auto"
 ) -> NDArray[np.int64]:
     """(M,) sorted rows of the Gaussians that the frames' object masks show.
 
     A Gaussian votes in each view that has its centre in the picture and not behind the median
     depth there; it is the object's when the mask holds it in at least 60 % of these views, and in
-    two at least where more than one frame is given. At most 24 frames, evenly chosen, are drawn.
+    two at least where more than one frame is given. Then come the hidden ones (undersides, backs):
+    seen by no view, inside every mask of three or more, and at most half the object's size
+    outside the upright box of those seen. At most 24 frames, evenly chosen, are drawn.
     """
     if len(frames) > _MOST_VIEWS:
         chosen = np.linspace(0, len(frames) - 1, _MOST_VIEWS).round().astype(int)
         frames = [frames[i] for i in chosen]
     renderer = make_renderer(gaussians, backend)
-    seen = np.zeros(len(gaussians), dtype=np.int64)
-    inside = np.zeros(len(gaussians), dtype=np.int64)
+    tally = np.zeros((4, len(gaussians)), dtype=np.int32)
     for frame in frames:
-        visible, masked = _votes(gaussians, renderer, frame)
-        seen += visible
-        inside += masked
+        tally += _votes(gaussians, renderer, frame)
+    pictured, masked, seen, seen_masked = tally
     needed = max(min(2, len(frames)), 1)
-    return np.flatnonzero((inside >= needed) & (inside >= _SHARE_OF_VIEWS * seen))
+    shown = (seen_masked >= needed) & (seen_masked >= _SHARE_OF_VIEWS * seen)
+    if shown.sum() >= _LEAST_GAUSSIANS:
+        hidden = (seen == 0) & (masked == pictured) & (masked >= _LEAST_HIDING_VIEWS)
+        box = box_around(gaussians.means[shown], up)
+        local = (gaussians.means[hidden] - box.center) @ box.axes.T
+        hidden[hidden] = (np.abs(local) <= _HIDDEN_REACH * box.half_sizes).all(axis=1)
+        shown |= hidden
+    return np.flatnonzero(shown)
 
 
-def _votes(
-    gaussians: Gaussians, renderer: Renderer, frame: Frame
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(N,) which Gaussians the view shows, and which of those its mask holds."""
+def _votes(gaussians: Gaussians, renderer: Renderer, frame: Frame) -> NDArray[np.bool_]:
+    """(4, N): in the picture; in its mask; in the picture and visible; in its mask and visible."""
     camera = frame.camera
     if max(camera.width, camera.height) > _LONG_SIDE:
         camera = camera.fitted(_LONG_SIDE)
     mask = frame.load_mask((camera.width, camera.height))
-    if mask is None:
-        raise InputError(f"frame {frame.name}: has no mask")
     depth = renderer.render(camera, outputs=frozenset({"median_depth"})).median_depth
-    assert depth is not None
+    if mask is None or depth is None:
+        raise InputError(f"frame {frame.name}: has no mask")
     pixels, z = camera.project(gaussians.means)
-    visible = z > renderer.settings.near
-    visible &= ((pixels >= 0) & (pixels < [camera.width, camera.height])).all(axis=1)
-    x, y = pixels[visible].astype(np.int64).T
+    pictured = z > renderer.settings.near
+    pictured &= ((pixels >= 0) & (pixels < [camera.width, camera.height])).all(axis=1)
+    x, y = pixels[pictured].astype(np.int64).T
     surface = depth[y, x]
+    votes = np.zeros((4, len(gaussians)), dtype=np.bool_)
+    votes[0] = pictured
+    votes[1, pictured] = mask[y, x] >= _INSIDE
     # a depth of 0 says that nothing solid is there
-    visible[visible] = (surface <= 0) | (z[visible] <= surface * _DEPTH_SLACK)
-    masked = visible.copy()
-    x, y = pixels[visible].astype(np.int64).T
-    masked[visible] = mask[y, x] >= _INSIDE
-    return visible, masked
+    votes[2, pictured] = (surface <= 0) | (z[pictured] <= surface * _DEPTH_SLACK)
+    votes[3] = votes[1] & votes[2]
+    return votes
 
 
 def _masked_object(
     gaussians: Gaussians, frames: Sequence[Frame], capture: Capture, backend: Backend
 ) -> TargetCandidate | None:
-    rows = lift_masks(gaussians, frames, backend)
+    up = capture.up or DEFAULT_UP
+    rows = lift_masks(gaussians, frames, up, backend)
     if len(rows) < _LEAST_GAUSSIANS:
         return None
     label = next((f.mask.label for f in frames if f.mask is not None and f.mask.label), "")
-    box = box_around(gaussians.means[rows], capture.up or DEFAULT_UP, label)
+    box = box_around(gaussians.means[rows], up, label)
     views = min(len(frames), _MOST_VIEWS)
     return TargetCandidate(label, f"object masks of {views} photos", box, _count(gaussians, box))
 
 
 def box_around(
-    points: NDArray[np.floating], up: tuple[float, float, float], label: str = ""
+    points: NDArray[np.floating], up: Axis, label: str = ""
 ) -> TargetBox:
     """A box upright with `up` around points (N, 3), turned about it to their longest extent.
 

@@ -107,6 +107,42 @@ def test_distorted_models_are_undistorted(tmp_path, camera, coefficients):
 
 
 @pytest.mark.parametrize(
+    ("camera", "model", "coefficients"),
+    [
+        ("FOV 80 60 100 120 41 28 0.9", "fov", (0.9,)),
+        ("THIN_PRISM_FISHEYE 80 60 100 120 41 28 -0.1 0.02 0.001 0.002 0.01 0 0.003 0.004", "thin_prism_fisheye", (-0.1, 0.02, 0.001, 0.002, 0.01, 0, 0.003, 0.004)),
+        ("RAD_TAN_THIN_PRISM_FISHEYE 80 60 100 120 41 28 -0.1 0.02 0 0 0 0 0.001 0.002 0.003 0 0.004 0", "rad_tan_thin_prism_fisheye", (-0.1, 0.02, 0, 0, 0, 0, 0.001, 0.002, 0.003, 0, 0.004, 0)),
+        ("SIMPLE_DIVISION 80 60 100 41 28 -0.2", "division", (-0.2,)),
+        ("DIVISION 80 60 100 120 41 28 -0.2", "division", (-0.2,)),
+        ("SIMPLE_FISHEYE 80 60 100 41 28", "fisheye", (0, 0, 0, 0)),
+        ("FISHEYE 80 60 100 120 41 28", "fisheye", (0, 0, 0, 0)),
+        ("EUCM 80 60 100 120 41 28 0.6 1.1", "eucm", (0.6, 1.1)),
+    ],
+)  # fmt: skip
+def test_lenses_that_opencv_lacks_are_undistorted_too(tmp_path, camera, model, coefficients):
+    pytest.importorskip("cv2")
+    (frame,) = load_capture(write_text(tmp_path, camera)).frames
+    assert frame.lens is not None
+    assert (frame.lens.model, frame.lens.coefficients) == (model, coefficients)
+    assert (frame.lens.fx, frame.lens.cx, frame.lens.cy) == (100, 41, 28)
+    assert frame.load_image().shape == (60, 80, 3)
+
+
+@pytest.mark.parametrize("name", ["a b.png.png", "a b.png"])
+def test_masks_are_found_by_either_name(tmp_path, name):
+    folder = write_text(tmp_path)
+    (folder / "masks").mkdir()
+    mask = np.zeros((60, 80), np.uint8)
+    mask[:, 40:] = 1
+    Image.fromarray(mask).save(folder / "masks" / name)
+    (frame,) = load_capture(folder).frames
+    assert frame.mask is not None
+    assert frame.mask.meaning == "use"
+    # zeros and ones mean black and white
+    np.testing.assert_allclose(frame.load_mask((4, 1)), [[0, 0, 1, 1]])
+
+
+@pytest.mark.parametrize(
     "camera", ["SIMPLE_PINHOLE 80 60 100 41 28", "SIMPLE_RADIAL 80 60 100 41 28 0"]
 )
 def test_pinholes_are_direct(tmp_path, camera):

@@ -1,0 +1,123 @@
+"""Target candidates: masks lifted to the object that they show, boxes that hold Gaussians."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scene.camera import Camera
+from scene.candidates import box_around, find_candidates, lift_masks
+from scene.capture import Capture, Frame, FrameMask, LabelledBox
+from scene.gaussians import Gaussians
+from scene.scene import TargetBox
+from scene.target import select_in_box
+
+HALF = np.array([0.6, 0.25, 0.4])
+
+
+def scene() -> tuple[Gaussians, np.ndarray]:
+    """An upright ellipsoid on a floor before a wall, z up; and which rows are the ellipsoid's."""
+    rng = np.random.default_rng(0)
+    ball = rng.normal(size=(900, 3))
+    ball = ball / np.linalg.norm(ball, axis=1, keepdims=True) * HALF + [0, 0, HALF[2]]
+    floor = np.column_stack([rng.uniform(-3, 3, (3000, 2)), np.full(3000, -0.02)])
+    wall = np.column_stack([rng.uniform(-3, 3, 1500), np.full(1500, 5.0), rng.uniform(0, 2, 1500)])
+    means = np.concatenate([ball, floor, wall])
+    scales = np.concatenate([np.full((900, 3), 0.04), np.full((4500, 3), 0.09)])
+    n = len(means)
+    gaussians = Gaussians(means, np.tile([1, 0, 0, 0], (n, 1)), scales, np.full(n, 0.95), np.zeros((n, 1, 3)))
+    return gaussians, np.arange(n) < 900
+
+
+def masked_frame(azimuth_deg: float, label: str = "stop sign") -> Frame:
+    """A photo's frame whose mask is the ellipsoid's exact outline, ray by ray."""
+    a = np.radians(azimuth_deg)
+    eye = np.array([3 * np.sin(a), -3 * np.cos(a), 1.0])
+    camera = Camera.look_at(eye, [0, 0, 0.4], [0, 0, 1], 200, 140, 40)
+    rays = camera.rays(camera.pixel_centers()) / HALF
+    start = (camera.center - [0, 0, HALF[2]]) / HALF
+    b = (rays * start).sum(axis=-1)
+    hit = b**2 >= (rays**2).sum(axis=-1) * (start @ start - 1)
+    mask = FrameMask("object", pixels=np.where(hit, 255, 0).astype(np.uint8), label=label)
+    return Frame(f"{azimuth_deg}", camera, mask=mask)
+
+
+def test_masks_lift_to_the_object_alone():
+    gaussians, truth = scene()
+    frames = [masked_frame(angle) for angle in (-60, -30, 0, 30, 60)]
+    rows = lift_masks(gaussians, frames)
+    # floor and wall stay out, also the floor that it hides
+    assert truth[rows].mean() > 0.97
+    front = truth & (gaussians.means[:, 1] < 0)
+    assert np.isin(np.flatnonzero(front), rows).mean() > 0.8
+
+
+def test_the_masked_object_is_the_first_candidate_with_an_upright_box():
+    gaussians, truth = scene()
+    frames = tuple(masked_frame(angle) for angle in range(0, 360, 30))
+    capture = Capture(frames, up=(0, 0, 1))
+    (candidate,) = find_candidates(gaussians, capture)
+    assert (candidate.label, candidate.source) == ("stop sign", "object masks of 12 photos")
+    box = candidate.box
+    np.testing.assert_allclose(box.center, [0, 0, 0.4], atol=0.05)
+    np.testing.assert_allclose(box.half_sizes, HALF, atol=0.06)
+    np.testing.assert_allclose(np.abs(box.axes), np.eye(3), atol=0.1)
+    chosen = select_in_box(gaussians, box)
+    assert len(chosen) == candidate.count
+    assert truth[chosen.indices].mean() > 0.97
+    assert candidate.count > 0.85 * truth.sum()
+
+
+def test_masks_of_pixels_to_use_are_no_target():
+    gaussians, _ = scene()
+    frame = masked_frame(0)
+    frame = replace(frame, mask=replace(frame.mask, meaning="use"))
+    assert find_candidates(gaussians, Capture((frame,))) == []
+
+
+def test_empty_masks_give_no_candidate():
+    gaussians, _ = scene()
+    frame = masked_frame(0)
+    frame = replace(frame, mask=FrameMask("object", pixels=np.zeros((140, 200), np.uint8)))
+    assert find_candidates(gaussians, Capture((frame, frame), up=(0, 0, 1))) == []
+
+
+def labelled(label: str, x: float, track: str, time_s: float = 0.0, size: float = 1.0) -> LabelledBox:
+    box = TargetBox(np.array([x, 0, 0.4]), np.eye(3), np.array([0.7, 0.4, 0.5]) * size, label)
+    return LabelledBox(box, track, time_s)
+
+
+def test_boxes_that_hold_gaussians_signs_first_and_moving_ones_said():
+    gaussians, truth = scene()
+    gaussians = gaussians.select(np.flatnonzero(truth))
+    boxes = (
+        labelled("vehicle", 0.0, "car", 0.0), labelled("vehicle", 0.1, "car", 0.1),
+        labelled("vehicle", 4.0, "car", 0.2), labelled("sign", 0.0, "s", size=1.1),
+        labelled("sign", 50.0, "far"), labelled("pedestrian", 0.3, "p"),
+    )  # fmt: skip
+    found = find_candidates(gaussians, Capture((), boxes=boxes))
+    assert [c.label for c in found] == ["sign", "pedestrian", "vehicle"]
+    sign, pedestrian, car = found
+    assert sign.count == 900
+    assert sign.source == "box of a sign, seen once"
+    assert pedestrian.count == len(select_in_box(gaussians, pedestrian.box)) < 900
+    # the middle moment's box
+    assert car.box.center[0] == 0.1
+    assert car.source == "box of a vehicle, seen 3 times; moves 4.0 m, so that the scene shows it smeared"
+
+
+def test_a_box_around_points_turns_with_them_about_up():
+    rng = np.random.default_rng(1)
+    local = rng.uniform(-1, 1, (20_000, 3)) * [2.0, 0.5, 0.25]
+    turn = np.radians(25)
+    # up is -y: the long side lies in the xz plane, 25 degrees from x
+    axes = np.array([[np.cos(turn), 0, np.sin(turn)], [-np.sin(turn), 0, np.cos(turn)], [0, -1, 0]])
+    box = box_around(local @ axes + [5, 6, 7], (0, -1, 0), "bench")
+    np.testing.assert_allclose(box.center, [5, 6, 7], atol=0.03)
+    # 98 % of the range, and 2 % longer
+    np.testing.assert_allclose(box.half_sizes, np.array([2.0, 0.5, 0.25]) * 0.98 * 1.02, rtol=0.02)
+    np.testing.assert_allclose(np.abs(box.axes @ axes.T), np.eye(3), atol=0.02)
+    assert np.linalg.det(box.axes) == pytest.approx(1)
+    assert box.label == "bench"

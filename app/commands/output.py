@@ -21,9 +21,12 @@ def say_json(value: Any) -> None:
 
 
 def progress_line(title: str) -> Callable[[str, float], None]:
-    """A callback (what, fraction in [0, 1]) that keeps one line on standard error up to date."""
+    """A callback (what, fraction in [0, 1]) that keeps one line on standard error up to date.
+
+    Where standard error is no terminal, a line is written at every tenth.
+    """
     terminal = sys.stderr.isatty()
-    shown = {"text": ""}
+    shown: dict[str, Any] = {"text": "", "tenth": -1}
 
     def update(what: str, fraction: float) -> None:
         text = f"{title}: {what} {100 * fraction:3.0f} %"
@@ -32,7 +35,8 @@ def progress_line(title: str) -> Callable[[str, float], None]:
         shown["text"] = text
         if terminal:
             sys.stderr.write(f"\r\033[K{text}" + ("\n" if fraction >= 1 else ""))
-        elif fraction >= 1 or fraction == 0:
+        elif (tenth := int(10 * fraction)) != shown["tenth"]:
+            shown["tenth"] = tenth
             sys.stderr.write(text + "\n")
         sys.stderr.flush()
 

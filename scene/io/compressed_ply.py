@@ -190,8 +190,9 @@ def _unpack(words: WordArray, bits: tuple[int, ...]) -> FloatArray:
     for width in bits:
         shift -= width
         top = (1 << width) - 1
-        fields.append(((words >> np.uint32(shift)) & np.uint32(top)) / np.float32(top))
-    return np.stack(fields, axis=1).astype(np.float32)
+        field = (words >> np.uint32(shift)) & np.uint32(top)
+        fields.append(field.astype(np.float32) / np.float32(top))
+    return np.stack(fields, axis=1)
 
 
 def _pack(unit: FloatArray, bits: tuple[int, ...]) -> WordArray:
@@ -229,12 +230,14 @@ def _pack_quaternions(quats: FloatArray) -> WordArray:
 
 def _read_sh(rows: NDArray) -> FloatArray:
     """(N,) rows of uchar f_rest to (N, K - 1, 3); byte values are bin centres, 0 and 255 ends."""
-    count = len(rows.dtype.names or ())
-    raw = np.stack([rows[f"f_rest_{i}"] for i in range(count)], axis=1)
+    names = rows.dtype.names or ()
+    by_coefficient = np.arange(len(names)).reshape(3, -1).T.ravel()
+    columns = [names.index(f"f_rest_{i}") for i in by_coefficient]
+    raw = np.take(rows.view(np.uint8).reshape(len(rows), -1), columns, axis=1, mode="clip")
     levels = (np.arange(256, dtype=np.float32) + np.float32(0.5)) / np.float32(256)
     levels[[0, 255]] = 0, 1
-    values = ((levels - np.float32(0.5)) * np.float32(_SH_RANGE))[raw]
-    return values.reshape(len(rows), 3, -1).transpose(0, 2, 1)
+    values = (levels - np.float32(0.5)) * np.float32(_SH_RANGE)
+    return np.take(values, raw).reshape(len(rows), -1, 3)
 
 
 def _pack_sh(gaussians: Gaussians) -> NDArray[np.uint8]:

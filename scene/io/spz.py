@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scene.errors import InputError
-from scene.gaussians import Gaussians
+from scene.gaussians import Gaussians, Rows
 from scene.io.loaded import LoadedGaussians
+from scene.io.ply import BLOCK_ROWS
 
 FloatArray = NDArray[np.float32]
 ByteArray = NDArray[np.uint8]
@@ -80,28 +81,40 @@ def load_spz(path: str | Path) -> LoadedGaussians:
     else:
         raise InputError(f"{path}: wanted an SPZ file, but it is neither gzip nor begins with NGSP")
     n = header.count
-    positions, opacities, colors, scales, rotations, harmonics = (
-        np.frombuffer(stream, np.uint8).reshape(n, -1) for stream in streams
-    )
+    columns = [np.frombuffer(stream, np.uint8).reshape(n, -1) for stream in streams]
     turned = _is_turned(path, extensions if header.flags & _EXTENDED else b"")
-    flip, signs = (FLIP, SH_SIGNS) if turned else (np.ones_like(FLIP), np.ones_like(SH_SIGNS))
-    dc = (colors / np.float32(255) - np.float32(0.5)) / np.float32(COLOR_SCALE)
-    rest = (harmonics.reshape(n, -1, 3).astype(np.float32) - 128) / 128
-    rest *= signs[: rest.shape[1], None]
+    blocks = (
+        _decode([column[first : first + BLOCK_ROWS] for column in columns], header, turned)
+        for first in range(0, n, BLOCK_ROWS)
+    )
     try:
-        gaussians, dropped = Gaussians.validated(
-            _positions(positions, header.fractional_bits) * flip,
-            _rotations(rotations) * np.append(np.float32(1), flip),
-            np.exp(scales / np.float32(16) - np.float32(10)),
-            opacities[:, 0] / np.float32(255),
-            np.concatenate([dc[:, None], rest], axis=1),
-        )
+        gaussians, dropped = Gaussians.gathered(n, 1 + _SH_SIZES[header.sh_degree], blocks)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     notes = ["turned from SPZ's right-up-back frame to right-down-forward"] if turned else []
     if header.flags & _ANTIALIASED:
         notes.append("trained for anti-aliased drawing: switch that on in the render settings")
     return LoadedGaussians(gaussians, f"spz {header.version}", dropped, tuple(notes))
+
+
+def _decode(columns: list[ByteArray], header: _Header, turned: bool) -> Rows:
+    """Some rows of the six streams."""
+    positions, opacities, colors, scales, rotations, harmonics = columns
+    flip, signs = (FLIP, SH_SIGNS) if turned else (np.ones_like(FLIP), np.ones_like(SH_SIGNS))
+    sh = np.empty((len(positions), 1 + _SH_SIZES[header.sh_degree], 3), dtype=np.float32)
+    sh[:, 0] = (colors / np.float32(255) - np.float32(0.5)) / np.float32(COLOR_SCALE)
+    # byte 128 is zero; RGB are inside each coefficient
+    steps = np.repeat(signs[: sh.shape[1] - 1] / np.float32(128), 3)
+    rest = np.multiply(harmonics, steps, dtype=np.float32)
+    rest -= 128 * steps
+    sh[:, 1:] = rest.reshape(len(sh), -1, 3)
+    return Rows(
+        _positions(positions, header.fractional_bits) * flip,
+        _rotations(rotations) * np.append(np.float32(1), flip),
+        np.exp(scales / np.float32(16) - np.float32(10)),
+        opacities[:, 0] / np.float32(255),
+        sh,
+    )
 
 
 def _is_turned(path: Path, extensions: bytes) -> bool:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -90,6 +91,11 @@ def load_checkpoint(
         )
     except ImportError as error:
         raise InputError(f"victim {spec!r} needs a package more: {_first_line(error)}") from error
+    except UnpicklingError as error:
+        raise InputError(
+            f"victim {spec!r}: {folder} holds pickled objects instead of weights, which are not "
+            "opened; convert the checkpoint to safetensors"
+        ) from error
     except _refusals() as error:
         reason = _first_line(error)
         raise InputError(f"victim {spec!r}: {folder} cannot be loaded: {reason}") from error

@@ -99,9 +99,6 @@ def save_detr(folder: Path) -> Any:
     return _saved(DetrForObjectDetection(config), DetrImageProcessor(size=size), folder)
 
 
-WORDS = ("stop", "sign", "person", "traffic", "light", "red", "a", "photo", "of", ".", ",")
-
-
 def save_gdino(folder: Path) -> Any:
     from transformers import (
         BertConfig,
@@ -135,6 +132,7 @@ def save_gdino(folder: Path) -> Any:
         d_model=32, encoder_layers=1, decoder_layers=2, encoder_ffn_dim=32, decoder_ffn_dim=32,
         encoder_attention_heads=2, decoder_attention_heads=2, num_queries=20, dropout=0.0,
         fusion_droppath=0.0, fusion_dropout=0.0, max_text_len=32,
+        decoder_bbox_embed_share=False,
     )  # fmt: skip
     processor = GroundingDinoProcessor(
         GroundingDinoImageProcessor(size={"shortest_edge": SIDE, "longest_edge": 160}), tokenizer
@@ -171,7 +169,13 @@ def save_owlv2(folder: Path) -> Any:
     processor = Owlv2Processor(
         Owlv2ImageProcessor(size={"height": SIDE, "width": SIDE}), tokenizer
     )
-    return _saved(Owlv2ForObjectDetection(config), processor, folder)
+    model = Owlv2ForObjectDetection(config)
+    with torch.no_grad():
+        # so narrow a model starts with saturated heads, through which nothing is learnt
+        for head in (model.box_head, model.class_head):
+            for weights in head.parameters():
+                weights.mul_(0.1)
+    return _saved(model, processor, folder)
 
 
 def save_vit(folder: Path) -> Any:
@@ -218,6 +222,10 @@ def save_convnext(folder: Path) -> Any:
 
 def _saved(model: Any, processor: Any, folder: Path) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Conv2d):
+            # the classes' own start lets hardly anything of a picture through so few layers
+            torch.nn.init.kaiming_normal_(module.weight)
     model.eval().save_pretrained(folder)
     processor.save_pretrained(folder)
     return model

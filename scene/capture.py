@@ -160,6 +160,7 @@ class Capture:
     boxes: objects that the data itself marks in 3D.
     from_data: how this capture's frame came from the data's own, for example a shift to the first
     car's place; None where the two are one. `in_data_frame()` goes back.
+    format: what it was read from, for the user ("COLMAP text", "CO3D", ...).
     notes: sentences that the user should see (pictures missing, distortion taken out, ...).
     """
 
@@ -172,6 +173,7 @@ class Capture:
     notes: tuple[str, ...] = ()
     boxes: tuple[LabelledBox, ...] = ()
     from_data: Normalisation | None = None
+    format: str = ""
 
     @property
     def training(self) -> tuple[Frame, ...]:

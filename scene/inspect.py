@@ -28,8 +28,11 @@ def describe_text(facts: dict[str, Any]) -> str:
     """The facts as aligned lines, warnings last."""
     lines = []
     for name, value in facts.items():
-        if name != "notes" and value not in (None, [], {}):
-            lines.append(f"{name.replace('_', ' '):<18} {_readable(value)}")
+        if name == "notes" or value in (None, [], {}):
+            continue
+        if name.endswith("_bytes"):
+            name, value = name.removesuffix("_bytes"), _bytes(value)
+        lines.append(f"{name.replace('_', ' '):<18} {_readable(value)}")
     lines += [f"{'note':<18} {note}" for note in facts["notes"]]
     return "\n".join(lines)
 
@@ -43,11 +46,11 @@ def _describe_scene(path: Path, scene: Scene) -> dict[str, Any]:
         "file": str(path),
         "kind": "scene",
         "format": facts["format"],
-        "size": _bytes(sum(part.stat().st_size for part in files_of(path))),
+        "size_bytes": sum(part.stat().st_size for part in files_of(path)),
         "gaussians": len(gaussians),
         "sh_degree": gaussians.sh_degree,
-        "memory": _bytes(sum(a.nbytes for a in (gaussians.means, gaussians.quats,
-                         gaussians.scales, gaussians.opacities, gaussians.sh))),
+        "memory_bytes": sum(a.nbytes for a in (gaussians.means, gaussians.quats,
+                            gaussians.scales, gaussians.opacities, gaussians.sh)),
         "bounds": {
             "min": gaussians.means.min(axis=0).tolist(),
             "max": gaussians.means.max(axis=0).tolist(),
@@ -74,11 +77,14 @@ def _describe_capture(path: Path, capture: Capture) -> dict[str, Any]:
     return {
         "file": str(path),
         "kind": "capture",
+        "format": capture.format,
         "frames": len(capture.frames),
         "held_out_frames": len(capture.held_out),
         "picture_sizes": sizes,
         "focal_px": {"min": float(min(focals)), "max": float(max(focals))},
         "cameras_span": {"min": centers.min(axis=0).tolist(), "max": centers.max(axis=0).tolist()},
+        "masks": sum(f.mask is not None for f in capture.frames),
+        "boxes_3d": len(capture.boxes),
         "points": 0 if capture.points is None else len(capture.points),
         "up": None if capture.up is None else list(capture.up),
         "up_source": capture.up_source,

@@ -141,6 +141,7 @@ class _Reader:
             point_colors=colors,
             up=estimate_up(cameras),
             up_source=f"estimated from {len(cameras)} cameras",
+            format="CO3D",
             notes=(f"CO3D sequence {self.sequence} of {self.category.name}", *notes),
         )
 

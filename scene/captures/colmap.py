@@ -105,6 +105,7 @@ def load_colmap(folder: Path) -> Capture:
         point_colors=model.colors if len(model.points) else None,
         up=estimate_up([frame.camera for frame in frames]),
         up_source=f"estimated from {len(frames)} cameras",
+        format=f"COLMAP {'binary' if binary else 'text'}",
         notes=tuple(notes),
     )
 

@@ -48,6 +48,7 @@ def load_llff(path: Path) -> Capture:
         frames=tuple(frames),
         up=estimate_up(cameras),
         up_source=f"estimated from {len(cameras)} cameras",
+        format="LLFF",
         notes=("LLFF gives no lens distortion and no points",),
     )
 

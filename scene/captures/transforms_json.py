@@ -144,6 +144,7 @@ class _Reader:
             point_colors=colors,
             up=estimate_up(cameras),
             up_source=f"estimated from {len(cameras)} cameras",
+            format="transforms.json",
             notes=(*notes, *dict.fromkeys(self.notes)),
         )
 

@@ -57,6 +57,7 @@ def waymo_capture(segment: WaymoSegment, path: Path) -> Capture:
         up=(0.0, 0.0, 1.0),
         up_source="the Waymo world's z axis",
         metres_per_unit=1.0,
+        format="Waymo",
         boxes=tuple(b for box in segment.boxes if (b := _world_box(segment, box)) is not None),
         notes=(*segment.notes, *_notes(frames, segment)),
     )

@@ -87,7 +87,7 @@ def test_missing_pictures_are_counted_and_shrunk_ones_scale_the_camera(tmp_path)
     assert any("1 of 2 frames used: 1 pictures are missing" in n for n in capture.notes)
     np.testing.assert_allclose(capture.frames[0].camera.project([1, 2, 4])[0], [6, 5])
     facts = describe(category)
-    assert (facts["frames"], facts["points"]) == (1, 1)
+    assert (facts["format"], facts["frames"], facts["points"], facts["masks"]) == ("CO3D", 1, 1, 1)
     assert describe(category / "frame_annotations.jgz")["frames"] == 1
 
 

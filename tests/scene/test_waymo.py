@@ -88,6 +88,7 @@ def test_inspect_says_what_is_there(segment):
     facts = describe(segment)
     assert (facts["frames"], facts["metres_per_unit"]) == (2, 1)
     assert facts["picture_sizes"] == ["80x60"]
+    assert (facts["format"], facts["boxes_3d"]) == ("Waymo", 1)
 
 
 def test_distortion_is_taken_out_and_2d_boxes_with_it(tmp_path):

@@ -36,6 +36,7 @@ class Dome:
 
     conditions: N, in plan order. states: N. positions: (N, 3) optical centres in world units.
     wxyzs: (N, 4) world_from_camera quaternions (z looks forward). colors: (N, 3) uint8.
+    cameras: N, the same as cameras.
     """
 
     conditions: tuple[Condition, ...]
@@ -43,6 +44,7 @@ class Dome:
     positions: NDArray[np.float32]
     wxyzs: NDArray[np.float32]
     colors: NDArray[np.uint8]
+    cameras: tuple[Camera, ...]
 
     def __len__(self) -> int:
         return len(self.conditions)
@@ -60,6 +62,7 @@ def build_dome(
         positions=np.array([camera.center for camera in cameras], np.float32).reshape(-1, 3),
         wxyzs=matrices_to_quaternions(np.array(rotations).reshape(-1, 3, 3)),
         colors=np.array([STATE_COLOR[state] for _, state in cells], np.uint8).reshape(-1, 3),
+        cameras=tuple(cameras),
     )
 
 

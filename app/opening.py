@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tomllib
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scene.errors import InputError
+from scene.io.atomic import atomic_write
+from scene.io.json_file import read_json
 from scene.scene import Scene, load_scene
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ ASSETS = Path(__file__).resolve().parents[1] / "assets"
 DEMO_RUN = ASSETS / "demo-run"
 DEMO_PLACEMENT = ASSETS / "demo" / "placement.json"
 DEMO_SCENE = ASSETS / "demo" / "street.compressed.ply"
+RECENT = "recent.json"
+MOST_RECENT = 12
 RUNS = Path("runs")
 """Where new runs are made: under the folder that the viewer was started in."""
 
@@ -78,6 +83,28 @@ def upload_path(name: str, runs: Path = RUNS) -> Path:
     folder = new_run_folder(Path(name).name.removesuffix(suffix), runs / "uploads")
     folder.mkdir(parents=True)
     return folder / (Path(name).name or f"scene{suffix}")
+
+
+def recent_paths(runs: Path = RUNS) -> list[str]:
+    """What was opened lately under `runs`, newest first; [] when nobody kept it."""
+    path = runs / RECENT
+    if not path.is_file():
+        return []
+    try:
+        found = read_json(path)
+    except InputError:
+        return []
+    rows = found if isinstance(found, list) else []
+    return [row for row in rows if isinstance(row, str)][:MOST_RECENT]
+
+
+def remember_path(path: Path, runs: Path = RUNS) -> list[str]:
+    """Put a path in front of the recent ones; all of them."""
+    here = str(path.resolve())
+    found = [here, *(p for p in recent_paths(runs) if p != here)][:MOST_RECENT]
+    with atomic_write(runs / RECENT) as file:
+        file.write(json.dumps(found, indent=1).encode())
+    return found
 
 
 def views_path(path: Path, scene: Scene, runs: Path = RUNS) -> Path:

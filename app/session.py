@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from app.captures import extrapolated
 from app.draw import as_pixels
 from app.embedding import EmbedOrder, EmbedProgress
 from app.gallery import Gallery
@@ -36,7 +37,7 @@ from app.views import ViewScores
 from envelope.condition import Condition, condition_camera
 from scene.camera import Camera
 from scene.errors import InputError
-from scene.scene import Scene
+from scene.scene import Scene, TargetBox
 
 if TYPE_CHECKING:
     from envelope.run import Run
@@ -147,6 +148,11 @@ class Session:
         self._target = None
         self._change_scene(replace(self.scene, target=target))
 
+    def take_target(self, box: TargetBox) -> None:
+        """Take a box that somebody else found as the target, under the class asked for now."""
+        self._target = None
+        self._change_scene(replace(self.scene, target=replace(box, label=self.label)))
+
     # --- patch --------------------------------------------------------------------------------
 
     def embed(self, order: EmbedOrder, progress: EmbedProgress | None = None) -> None:
@@ -215,7 +221,10 @@ class Session:
             return
         drawn = self.patchwork.renderer.render(self.camera(condition), self.scene.background)
         picture = np.asarray(as_pixels(drawn.rgb))
-        self._plain_view = ViewScores(condition, {"clean": picture}, scored=False)
+        far = extrapolated(self.scene, self.camera(condition), self.pivot)
+        self._plain_view = ViewScores(
+            condition, {"clean": picture}, extrapolated=far, scored=False
+        )
         self.on_view()
 
     @property

@@ -100,7 +100,6 @@ class Viewer:
             self._dragged,
         )  # fmt: skip
         self.actions = Actions(self)
-        self._capture_index = -1
         self._victims_eye = False
         self._frame: NDArray[np.uint8] | None = None
         self.panels: Layout = build_layout(self)
@@ -155,20 +154,17 @@ class Viewer:
         self.panels.sweep.set_condition(condition)
         self.worker.post_latest(condition)
         if client is not None:
-            self._fly(client, self.session.camera(condition))
+            self.fly_to(self.session.camera(condition), client)
 
     def fly_to_anchor(self, client: Any) -> None:
         """Fly one browser to the anchor camera; the sliders stay."""
         if client is not None:
-            self._fly(client, self.session.anchor_camera)
+            self.fly_to(self.session.anchor_camera, client)
 
-    def step_capture(self, step: int, client: Any) -> None:
-        """Fly one browser to the next or previous capture camera."""
-        cameras = self.session.scene.cameras
-        if client is None or not cameras:
-            return
-        self._capture_index = (self._capture_index + step) % len(cameras)
-        self._fly(client, cameras[self._capture_index].camera)
+    def fly_to(self, camera: Camera, client: Any) -> None:
+        """Put one browser's camera where `camera` is."""
+        distance = float(np.linalg.norm(camera.center - self.session.pivot))
+        fly(client, camera, max(distance, 1e-3))
 
     def set_victims_eye(self, on: bool) -> None:
         """Show our renderer's frame of the sliders' view instead of the browser's splats."""
@@ -192,10 +188,6 @@ class Viewer:
         self.viewport.display_budget = int(budget)
         self.post(self._send_splats)
 
-    def show_captures(self, show: bool) -> None:
-        """Show or hide the capture cameras' frustums."""
-        self.post(lambda: self.viewport.refresh_captures(show))
-
     def show_scene(self, keep_view: bool = False) -> None:
         """Draw another scene, placement and run everywhere.
 
@@ -207,7 +199,7 @@ class Viewer:
         self._set_first_camera()
         if not keep_view:
             for client in self.server.get_clients().values():
-                self._fly(client, self.session.camera(FIRST_VIEW))
+                self.fly_to(self.session.camera(FIRST_VIEW), client)
         self.panels.sweep.set_condition(self.session.condition)
         self.panels.sweep.refresh_views()
         self.panels.scene.refresh()
@@ -292,8 +284,8 @@ class Viewer:
             self.post(lambda: self.go_to(dome.conditions[index], client))
 
     def _capture_clicked(self, index: int, client: Any) -> None:
-        self._capture_index = index
-        self._fly(client, self.session.scene.cameras[index].camera)
+        go = self.actions.scene.fly_to_capture
+        self.post(lambda: go(index, client), self.panels.scene.notice.say)
 
     def _dragged(self, position: Vector, wxyz: Vector, done: bool) -> None:
         """Of a drag only the newest place is drawn; where it ends is kept."""
@@ -302,10 +294,6 @@ class Viewer:
             self.post(lambda: drag(position, wxyz, True), say)
         else:
             self._dragger.post_latest((position, wxyz))
-
-    def _fly(self, client: Any, camera: Camera) -> None:
-        distance = float(np.linalg.norm(camera.center - self.session.pivot))
-        fly(client, camera, max(distance, 1e-3))
 
     def _set_first_camera(self) -> None:
         """New browsers start near the anchor, a little behind it and to a side, to see the dome."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.captures import far_views
 from app.display import display_copy, most_important, storage_scale
 from app.dome import Dome, build_dome, marker_mesh
 from app.gizmo import Gizmo, OnDrag
@@ -27,6 +28,8 @@ TARGET_COLOR = (0, 200, 120)
 VIEW_COLOR = (255, 255, 255)
 CAPTURE_COLOR = (150, 150, 160)
 MARKER_SIZE = 0.032
+FAR_SIZE = 0.55
+"""Of markers far from every capture camera, in sizes of the others."""
 MARKERS = ("dome", "view", "captures")
 """Groups of nodes that take clicks or hide surfaces."""
 BOX_EDGES = [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if not i & bit]
@@ -74,6 +77,7 @@ class Viewport:
         self.total = 0
         self.victims_eye = False
         self._markers_hidden = False
+        self.captures_shown = False
         self.gizmo = Gizmo(server.scene, on_drag)
 
     @property
@@ -174,12 +178,21 @@ class Viewport:
     def refresh_captures(self, show: bool = False) -> None:
         """Frustums of the cameras that the scene was reconstructed from."""
         self._clear("captures")
+        self.captures_shown = show
         if not show:
             return
         for index, capture in enumerate(self._session.scene.cameras):
             node = self._frustum(f"/captures/{index}", capture.camera, CAPTURE_COLOR, 0.06)
+            node.visible = self._shows("captures")
             node.on_click(lambda event, index=index: self._on_capture(index, event.client))
             self._keep("captures", node)
+
+    @_alone
+    def show_thumbnail(self, index: int, picture: NDArray[np.uint8]) -> None:
+        """Put what a capture camera sees into its frustum."""
+        nodes = self._nodes.get("captures", [])
+        if index < len(nodes):
+            nodes[index].image = picture
 
     @_alone
     def refresh_dome(self) -> None:
@@ -202,6 +215,7 @@ class Viewport:
             return
         camera = session.anchor_camera
         vertices, faces = marker_mesh(camera.width / camera.height)
+        far = far_views(session.scene, self.dome.cameras, session.pivot)
         self._dome_node = self._scene.add_batched_meshes_simple(
             "/dome",
             vertices * np.float32(MARKER_SIZE * self.unit),
@@ -209,6 +223,7 @@ class Viewport:
             batched_wxyzs=self.dome.wxyzs,
             batched_positions=self.dome.positions,
             batched_colors=linear_colors(self.dome.colors),
+            batched_scales=np.where(far, FAR_SIZE, 1.0).astype(np.float32),
             lod="off",
             flat_shading=True,
             side="double",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.captures import memory_text
 from app.jobs import Command
+from app.opening import recent_paths
 from app.panels.common import Fact, Notice, by_people, put, put_options, thousands
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ UP_AXES = {
 }  # fmt: skip
 AS_FOUND = "as found"
 NO_RECENT = "(none yet)"
+NO_CAPTURES = "(no capture cameras)"
+NO_CANDIDATES = "(none)"
 LEAST_BUDGET, MOST_BUDGET = 100, 5_000_000
 
 
@@ -30,7 +34,6 @@ class ScenePanel:
         self._viewer = viewer
         self._session = viewer.session
         self._actions = viewer.actions.scene
-        self._recent_paths: list[str] = []
         self._name = Fact(gui, "Scene")
         self._facts = Fact(gui, "Holds", multiline=True)
         self._budget_fact = Fact(gui, "Browser", multiline=True)
@@ -61,12 +64,14 @@ class ScenePanel:
             lines.append(f"target: {scene.target.label or 'unnamed'}")
         if (form := scene.provenance.get("format")) is not None:
             lines.append(f"format: {form}")
+        lines.append(memory_text(scene))
         self._facts.set("\n".join(lines))
         shown, total = self._viewer.viewport.shown, self._viewer.viewport.total
         note = ",\nthe target and the largest first" if shown < total else ""
         self._budget_fact.set(f"draws {thousands(shown)} of {thousands(total)}{note}")
         put_options(self._kinds, self._session.kinds(), self._viewer.viewport.kind)
         put(self._target_label, self._session.label)
+        put_options(self._captures, self._capture_names())
 
     def set_mode(self, victims_eye: bool) -> None:
         """Show the viewport's mode in the menu."""
@@ -102,17 +107,47 @@ class ScenePanel:
         budget.on_update(by_people(lambda event: viewer.set_display_budget(event.target.value)))
 
     def _build_cameras(self, gui: viser.GuiApi) -> None:
-        viewer = self._viewer
+        actions, viewer = self._actions, self._viewer
         show = gui.add_checkbox("Show capture cameras", False)
-        show.on_update(by_people(lambda event: viewer.show_captures(bool(event.target.value))))
+        show.on_update(by_people(lambda _: self._do(lambda: actions.show_captures(show.value))))
+        self._captures = gui.add_dropdown("Camera", (NO_CAPTURES,))
+        self._captures.on_update(
+            by_people(
+                lambda event: self._do(
+                    lambda: actions.fly_to_capture(self._capture_index(), event.client)
+                )
+            )
+        )
         step = gui.add_button_group("Fly through", ("previous", "next"))
         step.on_click(
-            lambda event: viewer.step_capture(
-                1 if event.target.value == "next" else -1, event.client
+            lambda event: self._do(
+                lambda: actions.fly_to_capture(
+                    self._capture_index() + (1 if event.target.value == "next" else -1),
+                    event.client,
+                )
             )
+        )
+        anchor = gui.add_button(
+            "Use as anchor", visible=not viewer.present,
+            hint="Place the patch from this capture camera; an embedding is put aside (undo)",
+        )  # fmt: skip
+        anchor.on_click(
+            lambda _: self._do(lambda: actions.anchor_at_capture(self._capture_index()))
         )
         up = gui.add_dropdown("Up axis", (AS_FOUND, *UP_AXES), visible=not viewer.present)
         up.on_update(by_people(self._set_up))
+
+    def show_capture(self, index: int) -> None:
+        """Show which capture camera was flown to."""
+        put_options(self._captures, self._capture_names(), self._capture_names()[index])
+
+    def _capture_names(self) -> tuple[str, ...]:
+        cameras = self._session.scene.cameras
+        return tuple(f"{i + 1}: {shot.name}" for i, shot in enumerate(cameras)) or (NO_CAPTURES,)
+
+    def _capture_index(self) -> int:
+        number = str(self._captures.value).partition(":")[0]
+        return int(number) - 1 if number.isdigit() else 0
 
     def _build_target(self, gui: viser.GuiApi) -> None:
         self._target_label = gui.add_text("Class", self._session.label)
@@ -123,6 +158,43 @@ class ScenePanel:
             "Draw its box", hint="Then drag a rectangle around the object in the viewport"
         )
         self._draw.on_click(lambda _: self._do(self._actions.toggle_target_box))
+        path = gui.add_text(
+            "Capture", "", hint="Folder or file of the scene's photos; objects that its data marks "
+            "(masks, 3D boxes) become candidates",
+        )  # fmt: skip
+        find = gui.add_button("Find candidates")
+        find.on_click(
+            lambda _: self._do(
+                lambda: self._actions.find_candidates(
+                    Path(path.value.strip()).expanduser(), self.notice.say
+                )
+            )
+        )
+        self._candidates = gui.add_dropdown("Candidates", (NO_CANDIDATES,))
+        self._candidate = Fact(gui, "Is", multiline=True)
+        self._candidates.on_update(by_people(lambda _: self._describe_candidate()))
+        take = gui.add_button("Take as target")
+        take.on_click(
+            lambda _: self._do(lambda: self._actions.take_candidate(self._candidate_index()))
+        )
+
+    def show_candidates(self) -> None:
+        """List what was found in the capture's data."""
+        found = self._actions.candidates
+        names = tuple(f"{i + 1}: {c.label or 'object'}" for i, c in enumerate(found))
+        put_options(self._candidates, names or (NO_CANDIDATES,), names[0] if names else None)
+        self._describe_candidate()
+
+    def _candidate_index(self) -> int:
+        number = str(self._candidates.value).partition(":")[0]
+        return int(number) - 1 if number.isdigit() else -1
+
+    def _describe_candidate(self) -> None:
+        found, index = self._actions.candidates, self._candidate_index()
+        text = "its data marks nothing that the scene shows"
+        if 0 <= index < len(found):
+            text = f"{found[index].source}; {thousands(found[index].count)} Gaussians"
+        self._candidate.set(text)
 
     def set_drawing(self, waiting: bool) -> None:
         """Show whether the next drag on the scene draws the target's box."""
@@ -135,6 +207,8 @@ class ScenePanel:
         button.on_click(lambda _: self._open(Path(path.value.strip()).expanduser()))
         self._recent = gui.add_dropdown("Recent", (NO_RECENT,))
         self._recent.on_update(by_people(self._open_recent))
+        if not self._viewer.present:
+            self.show_recent([NO_RECENT, *recent_paths(self._session.runs)])
         upload = gui.add_upload_button("Upload a splat file", mime_type=".ply")
         upload.on_upload(
             lambda event: self._do(
@@ -150,10 +224,10 @@ class ScenePanel:
     def _set_label(self, label: str) -> None:
         self._viewer.actions.victims.set_label(label)
 
-    def remember(self, path: str) -> None:
-        """Add a path that opened well to the menu of recent ones."""
-        self._recent_paths = [path, *(p for p in self._recent_paths if p != path)][:8]
-        put_options(self._recent, tuple(self._recent_paths), path)
+    def show_recent(self, paths: list[str]) -> None:
+        """List what was opened lately, the newest first."""
+        names = tuple(paths)
+        put_options(self._recent, names or (NO_RECENT,), names[0] if names else None)
 
     def _open_recent(self, event: Any) -> None:
         if event.target.value != NO_RECENT:

@@ -57,7 +57,8 @@ def describe_view(scores: ViewScores) -> str:
     if scores.error:
         return f"could not be drawn: {scores.error}"
     if not scores.scored:
-        return "not scored: embed a patch first"
+        far = ", extrapolated (far from every photo)" if scores.extrapolated else ""
+        return f"not scored: embed a patch first{far}"
     parts = ["observable" if scores.observable else f"not observable: {scores.why_not}"]
     if scores.patch_hidden:
         parts.append("patch hidden")

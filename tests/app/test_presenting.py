@@ -16,7 +16,7 @@ from envelope.condition import Condition
 from patching.patch import Patch
 from scene.errors import InputError
 
-ONLY_LOOKING = {"go_to_view", "step_view"}
+ONLY_LOOKING = {"go_to_view", "step_view", "show_captures", "fly_to_capture"}
 
 
 @pytest.fixture(scope="module")

@@ -39,9 +39,29 @@ def frozen(model: nn.Module) -> nn.Module:
 
 
 def as_tensor(images: NDArray[np.uint8]) -> torch.Tensor:
-    """(B, H, W, 3) uint8 -> (B, 3, H, W) float32 in [0, 1], channels last in memory."""
+    """(B, H, W, 3) uint8 -> (B, 3, H, W) float32 in [0, 1], contiguous."""
     tensor = torch.from_numpy(np.require(images, requirements=["C", "W"])).permute(0, 3, 1, 2)
-    return tensor.to(torch.float32).div_(255)
+    return tensor.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
+
+
+def letterboxed_batch(images: NDArray[np.uint8], box: Letterbox, fill: float) -> torch.Tensor:
+    """(B, H, W, 3) uint8 -> (B, 3, height, width) in [0, 1], channels last in memory.
+
+    As `letterboxed_tensor` to 4e-7, in a quarter of the time; no gradients.
+    """
+    from envelope.victims.resize_kernel import resize_into, taps
+
+    out = np.full((len(images), box.height, box.width, 3), fill, np.float32)
+    rows = slice(box.top, box.top + box.inner_height)
+    columns = slice(box.left, box.left + box.inner_width)
+    row_first, row_weights = taps(images.shape[1], box.inner_height)
+    column_first, column_weights = taps(images.shape[2], box.inner_width)
+    for number, image in enumerate(images):
+        resize_into(
+            np.require(image, requirements="C"), out[number, rows, columns], row_first,
+            row_weights / np.float32(255), column_first, column_weights,
+        )  # fmt: skip
+    return torch.from_numpy(out).permute(0, 3, 1, 2)
 
 
 def resized_tensor(images: torch.Tensor, height: int, width: int) -> torch.Tensor:

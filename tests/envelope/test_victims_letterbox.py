@@ -131,3 +131,18 @@ def test_torch_and_numpy_letterboxes_agree() -> None:
     with_numpy = letterboxed(coarse, box, fill=114)[0].astype(float)
     with_torch = letterboxed_tensor(as_tensor(coarse), box, 114 / 255)[0].permute(1, 2, 0)
     assert np.abs(with_torch.numpy() * 255 - with_numpy).max() < 1.5
+
+
+@pytest.mark.parametrize("source", [(400, 640), (411, 37), (200, 100), (3, 5), (223, 320), (320, 320)])
+@pytest.mark.parametrize("centered", [False, True])
+def test_the_kernel_resizes_as_torch_does(source: tuple[int, int], centered: bool) -> None:
+    """Shrinking, enlarging, one axis or none: the torch path is the reference."""
+    from envelope.victims.torch_tools import as_tensor, letterboxed_batch, letterboxed_tensor
+
+    images = np.random.default_rng(1).integers(0, 256, (2, *source, 3)).astype(np.uint8)
+    images = images[:, :, ::-1]  # not contiguous, as callers may give them
+    box = fit_inside(source[1], source[0], 320, 224, centered)
+    wanted = letterboxed_tensor(as_tensor(images.copy()), box, 114 / 255)
+    found = letterboxed_batch(images, box, 114 / 255)
+    assert found.shape == wanted.shape == (2, 3, 224, 320)
+    assert np.abs(found.numpy() - wanted.numpy()).max() < 4e-7

@@ -17,8 +17,8 @@ from envelope.victims.letterbox import Letterbox, fit_inside
 from envelope.victims.names import find_class
 from envelope.victims.protocols import Classification, Images, VictimInfo, check_images
 from envelope.victims.torch_tools import (
-    as_tensor,
     frozen,
+    letterboxed_batch,
     letterboxed_tensor,
     load_half,
     torch_threads,
@@ -45,7 +45,8 @@ class DemoClassifier:
         if len(images) == 0:
             return []
         with torch_threads(self.threads), torch.inference_mode():
-            chances = self._logits(as_tensor(images)).softmax(dim=1).numpy()
+            placed = letterboxed_batch(images, self._box(images.shape[2], images.shape[1]), FILL)
+            chances = self.model(normalised(placed)).softmax(dim=1).numpy()
         return [Classification(self.info.labels, row) for row in chances]
 
     def suppression_loss(self, images: torch.Tensor, label: str) -> torch.Tensor:
@@ -59,9 +60,12 @@ class DemoClassifier:
         others = torch.cat([logits[:, :index], logits[:, index + 1 :]], dim=1)
         return (logits[:, index] - others.amax(dim=1)).clamp(min=-_ENOUGH)
 
-    def _logits(self, images: torch.Tensor) -> torch.Tensor:
+    def _box(self, width: int, height: int) -> Letterbox:
         side = self.info.input_size[0]
-        box: Letterbox = fit_inside(images.shape[3], images.shape[2], side, side, centered=True)
+        return fit_inside(width, height, side, side, centered=True)
+
+    def _logits(self, images: torch.Tensor) -> torch.Tensor:
+        box = self._box(images.shape[3], images.shape[2])
         logits: torch.Tensor = self.model(normalised(letterboxed_tensor(images, box, FILL)))
         return logits
 

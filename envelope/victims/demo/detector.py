@@ -21,8 +21,8 @@ from envelope.victims.protocols import (
     check_images,
 )
 from envelope.victims.torch_tools import (
-    as_tensor,
     frozen,
+    letterboxed_batch,
     letterboxed_tensor,
     load_half,
     torch_threads,
@@ -49,7 +49,7 @@ class DemoDetector:
             return []
         box = input_box(images.shape[2], images.shape[1], self.info.input_size[0])
         with torch_threads(self.threads), torch.inference_mode():
-            raw = self.model(letterboxed_tensor(as_tensor(images), box, FILL))
+            raw = self.model(letterboxed_batch(images, box, FILL))
             return [self._picture(raw, number, box) for number in range(len(images))]
 
     def _picture(self, raw: Raw, number: int, box: Letterbox) -> Detections:

@@ -12,7 +12,7 @@ from scene.capture import Capture, Frame, LabelledBox
 from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.render.api import Backend, Renderer, make_renderer
-from scene.scene import TargetBox
+from scene.scene import Scene, TargetBox
 from scene.up import DEFAULT_UP, Axis
 
 _MOST_VIEWS = 24
@@ -25,6 +25,8 @@ _LEAST_HIDING_VIEWS = 3
 _HIDDEN_REACH = 1.5
 _MOVES_M = 0.5
 _OUTLIER_PERCENT = 1.0
+_SAME_TURN = 0.02
+_SAME_PLACE = 0.02
 _LABEL_ORDER = ("sign", "pedestrian", "cyclist", "vehicle")
 
 
@@ -48,12 +50,13 @@ class TargetCandidate:
 
 
 def find_candidates(
-    gaussians: Gaussians, capture: Capture, backend: Backend = "auto"
+    scene: Scene, capture: Capture, backend: Backend = "auto"
 ) -> list[TargetCandidate]:
     """Everything that the capture's data marks and the scene shows, likeliest target first.
 
-    gaussians: the clean scene, in the capture's world frame (`Capture.from_data` says how that
-    came from the data's own). A scene that `reconstruct` made of the capture is in that frame.
+    scene: the clean scene, in the capture's world frame; what `reconstruct` made of the capture
+    is. Where both have a camera of one name, its place is compared, so that a scene in another
+    frame (a trainer's normalised one, the data's own far from the origin) is refused.
     capture: as `load_capture` gives it. Used are
 
     * masks of an object (CO3D): lifted to 3D, see `lift_masks`; one candidate;
@@ -62,13 +65,38 @@ def find_candidates(
 
     Returns an empty list where the data marks nothing: the user then clicks or draws a box.
     Takes about a second per million Gaussians and 10 masks; call it off the page's thread. Raises
-    InputError when a mask cannot be read.
+    InputError when a mask cannot be read, or the frames of scene and capture differ.
     """
+    _check_frames(scene, capture)
+    gaussians = scene.gaussians
     found = []
     masked = [f for f in capture.frames if f.mask is not None and f.mask.meaning == "object"]
     if masked and (lifted := _masked_object(gaussians, masked, capture, backend)) is not None:
         found.append(lifted)
     return found + _boxed_objects(gaussians, capture.boxes)
+
+
+def _check_frames(scene: Scene, capture: Capture) -> None:
+    """Raises InputError when cameras of the same name stand elsewhere or look elsewhere."""
+    own = {camera.name: camera.camera for camera in scene.cameras}
+    shared = [(frame, own[frame.name]) for frame in capture.frames if frame.name in own]
+    if not shared:
+        return
+    centers = np.array([frame.camera.center for frame, _ in shared])
+    span = float(np.linalg.norm(centers.max(axis=0) - centers.min(axis=0)))
+    for frame, camera in shared:
+        turned = np.abs(frame.camera.camera_from_world - camera.camera_from_world)[:3, :3].max()
+        apart = float(np.linalg.norm(frame.camera.center - camera.center))
+        if turned > _SAME_TURN or apart > max(_SAME_PLACE * span, 1e-6):
+            raise InputError(
+                f"the scene is in another world frame than the capture: camera {frame.name} is at "
+                f"{_triple(camera.center)} in one and {_triple(frame.camera.center)} in the other; "
+                f"open the capture with frame='file', or the scene in its original frame"
+            )
+
+
+def _triple(point: NDArray[np.float64]) -> str:
+    return "(" + ", ".join(f"{v:.4g}" for v in point) + ")"
 
 
 def lift_masks(

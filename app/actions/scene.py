@@ -100,7 +100,7 @@ class SceneActions(ActionGroup):
             from scene.candidates import find_candidates
             from scene.captures.load import load_capture
 
-            self.candidates = find_candidates(self._session.scene.gaussians, load_capture(path))
+            self.candidates = find_candidates(self._session.scene, load_capture(path))
             panel.show_candidates()
 
         self.start_job("looking for targets", work, on_error)

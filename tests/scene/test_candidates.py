@@ -10,8 +10,10 @@ import pytest
 from scene.camera import Camera
 from scene.candidates import box_around, find_candidates, lift_masks
 from scene.capture import Capture, Frame, FrameMask, LabelledBox
+from scene.errors import InputError
 from scene.gaussians import Gaussians
-from scene.scene import TargetBox
+from scene.normalisation import Normalisation
+from scene.scene import CaptureCamera, Scene, TargetBox
 from scene.target import select_in_box
 
 HALF = np.array([0.6, 0.25, 0.4])
@@ -58,7 +60,7 @@ def test_the_masked_object_is_the_first_candidate_with_an_upright_box():
     gaussians, truth = scene()
     frames = tuple(masked_frame(angle) for angle in range(0, 360, 30))
     capture = Capture(frames, up=(0, 0, 1))
-    (candidate,) = find_candidates(gaussians, capture)
+    (candidate,) = find_candidates(Scene(gaussians, 's'), capture)
     assert (candidate.label, candidate.source) == ("stop sign", "object masks of 12 photos")
     box = candidate.box
     np.testing.assert_allclose(box.center, [0, 0, 0.4], atol=0.05)
@@ -74,14 +76,25 @@ def test_masks_of_pixels_to_use_are_no_target():
     gaussians, _ = scene()
     frame = masked_frame(0)
     frame = replace(frame, mask=replace(frame.mask, meaning="use"))
-    assert find_candidates(gaussians, Capture((frame,))) == []
+    assert find_candidates(Scene(gaussians, 's'), Capture((frame,))) == []
+
+
+def test_a_scene_in_another_frame_is_refused():
+    gaussians, _ = scene()
+    capture = Capture((masked_frame(0), masked_frame(90)), up=(0, 0, 1))
+    same = Scene(gaussians, "s", cameras=capture.scene_cameras())
+    assert len(find_candidates(same, capture)) == 1
+    half = Normalisation(np.eye(3, 4), 0.5)
+    moved = tuple(CaptureCamera(c.name, half.apply_to_camera(c.camera)) for c in same.cameras)
+    with pytest.raises(InputError, match="another world frame than the capture: camera 0 is at"):
+        find_candidates(replace(same, cameras=moved), capture)
 
 
 def test_empty_masks_give_no_candidate():
     gaussians, _ = scene()
     frame = masked_frame(0)
     frame = replace(frame, mask=FrameMask("object", pixels=np.zeros((140, 200), np.uint8)))
-    assert find_candidates(gaussians, Capture((frame, frame), up=(0, 0, 1))) == []
+    assert find_candidates(Scene(gaussians, 's'), Capture((frame, frame), up=(0, 0, 1))) == []
 
 
 def labelled(label: str, x: float, track: str, time_s: float = 0.0, size: float = 1.0) -> LabelledBox:
@@ -97,7 +110,7 @@ def test_boxes_that_hold_gaussians_signs_first_and_moving_ones_said():
         labelled("vehicle", 4.0, "car", 0.2), labelled("sign", 0.0, "s", size=1.1),
         labelled("sign", 50.0, "far"), labelled("pedestrian", 0.3, "p"),
     )  # fmt: skip
-    found = find_candidates(gaussians, Capture((), boxes=boxes))
+    found = find_candidates(Scene(gaussians, 's'), Capture((), boxes=boxes))
     assert [c.label for c in found] == ["sign", "pedestrian", "vehicle"]
     sign, pedestrian, car = found
     assert sign.count == 900

@@ -93,6 +93,20 @@ def harmonics(x: float, y: float, z: float) -> np.ndarray:
     ])  # fmt: skip
 
 
+@pytest.mark.parametrize("frame", [4, 6, 5])
+def test_a_stated_coordinate_system_is_heeded(tmp_path, frame):
+    header = HEADER.pack(b"NGSP", 3, 1, 0, 12, 2, 0)
+    unknown = struct.pack("<II5s", 0xADBE0002, 5, b"xxxxx")
+    record = struct.pack("<III", 0xADBE0003, 4, frame)
+    (tmp_path / "a.spz").write_bytes(gzip.compress(header + b"".join(spz_streams(3, 0)) + unknown + record))
+    if frame == 5:
+        with pytest.raises(InputError, match="coordinate system 5"):
+            load_gaussians(tmp_path / "a.spz")
+        return
+    means = load_gaussians(tmp_path / "a.spz").gaussians.means
+    np.testing.assert_allclose(means, [[1, -2, 3]] if frame == 4 else [[1, 2, -3]])
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_cut_off_files_are_one_sentence(tmp_path, version):
     for cut in range(1, 25):

@@ -191,7 +191,9 @@ class VictimWorker:
         settings = self._desk.settings
         if self.picture_ms is None:
             return 1
-        return max(1, min(settings.max_batch, int(settings.batch_ms / max(self.picture_ms, 0.1))))
+        together = getattr(self.victim, "concurrency", 1)  # asked at the same time: no longer wait
+        fitting = int(settings.batch_ms / max(self.picture_ms, 0.1))
+        return max(1, min(settings.max_batch, max(fitting, together)))
 
     def _score(self, batch: list[Item]) -> list[tuple[Item, Score]]:
         """Ask about a batch; pictures of a failed batch are asked again one by one."""

@@ -24,6 +24,7 @@ TABLES = (
     "roster_ultralytics",
     "roster_vlm",
     "roster_hub",
+    "roster_api",
 )
 """Modules of this package that define `ENTRIES`, in the order in which victims are listed."""
 

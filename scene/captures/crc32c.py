@@ -28,11 +28,12 @@ def crc32c(data: bytes | memoryview) -> int:
     lanes = len(view) // _LANE_BYTES
     state = 0xFFFFFFFF
     if lanes:
-        columns = np.ascontiguousarray(view[: lanes * _LANE_BYTES].reshape(lanes, _LANE_BYTES).T)
+        words = view[: lanes * _LANE_BYTES].view("<u4").reshape(lanes, _LANE_BYTES // 4)
         crc = np.zeros(lanes, np.uint32)
-        table = _table()
-        for column in columns:
-            crc = table[(crc ^ column) & 0xFF] ^ (crc >> np.uint32(8))
+        low, high = _past_a_word()
+        for column in np.ascontiguousarray(words.T):
+            crc ^= column
+            crc = low[crc & np.uint32(0xFFFF)] ^ high[crc >> np.uint32(16)]
         a, b, c, d = _past_a_lane()
         for lane in crc.tolist():
             state = a[state & 255] ^ b[state >> 8 & 255] ^ c[state >> 16 & 255] ^ d[state >> 24]
@@ -56,7 +57,18 @@ def _table() -> NDArray[np.uint32]:
 def _past_a_lane() -> list[list[int]]:
     """Four tables of 256: what each byte of a state becomes after a lane of zero bytes."""
     state = np.arange(256, dtype=np.uint32)[None] << np.array([[0], [8], [16], [24]], np.uint32)
+    return _past_zeros(state, _LANE_BYTES).tolist()
+
+
+@lru_cache(maxsize=1)
+def _past_a_word() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Two tables of 65536: what each half of a state becomes after four zero bytes."""
+    half = np.arange(1 << 16, dtype=np.uint32)
+    return _past_zeros(half, 4), _past_zeros(half << np.uint32(16), 4)
+
+
+def _past_zeros(state: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
     table = _table()
-    for _ in range(_LANE_BYTES):
+    for _ in range(count):
         state = table[state & 0xFF] ^ (state >> np.uint32(8))
-    return state.tolist()
+    return state

@@ -48,7 +48,10 @@ ADVERSARIAL = "adversarial"
 PATCH = "patch.png"
 TARGET = "target.npy"
 
-_PACKAGES = ("advscene-inspector", "numpy", "numba", "torch", "transformers", "onnxruntime")
+_PACKAGES = (
+    "advscene-inspector", "numpy", "numba", "torch", "torchvision", "transformers", "onnxruntime",
+    "ultralytics",
+)  # fmt: skip
 
 
 class Run:

@@ -16,7 +16,13 @@ from envelope.victims.coco_names import COCO_NAMES
 from envelope.victims.hashes import files_sha256
 from envelope.victims.letterbox import Letterbox, fit_inside, letterboxed, stretch_to
 from envelope.victims.names import find_class
-from envelope.victims.onnx_session import input_size, open_session, picture_input, read_labels
+from envelope.victims.onnx_session import (
+    input_size,
+    model_files,
+    open_session,
+    picture_input,
+    read_labels,
+)
 from envelope.victims.protocols import (
     KEPT_CONFIDENCE,
     Detections,
@@ -235,7 +241,7 @@ def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetecto
         source=path.name,
         input_size=(width, height),
         threshold=0.5,
-        weights_hash=files_sha256([path]),
+        weights_hash=files_sha256(model_files(path)),
         labels=COCO_NAMES if options.labels is None else read_labels(options.labels),
         settings={
             "preset": name,

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from envelope.victims.hashes import files_sha256
-from envelope.victims.onnx_session import input_size, open_session, picture_input, read_labels
+from envelope.victims.onnx_session import (
+    input_size,
+    model_files,
+    open_session,
+    picture_input,
+    read_labels,
+)
 from envelope.victims.protocols import Classification, Images, VictimInfo, check_images
 from envelope.victims.roster import Request, number_option
 from scene.errors import InputError
@@ -105,7 +111,7 @@ def load_onnx_classifier(request: Request) -> OnnxClassifier:
         source=path.name,
         input_size=(width, height),
         threshold=0.0,
-        weights_hash=files_sha256([path]),
+        weights_hash=files_sha256(model_files(path)),
         labels=labels,
         settings={
             "fit": fit,

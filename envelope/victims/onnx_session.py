@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from scene.errors import InputError
+
+_LOCATION = re.compile(rb"\n\x08location\x12([\x01-\x7f])", re.DOTALL)
+"""How a tensor's entry {location: NAME} lies in the file; the last byte is the name's length."""
 
 
 def open_session(path: Path, threads: int) -> Any:
@@ -40,6 +44,16 @@ def input_size(shape: Sequence[Any], side: int) -> tuple[int, int]:
     """(width, height) of the input; `side` where the file leaves it open."""
     height, width = (value if isinstance(value, int) and value > 0 else side for value in shape[2:])
     return width, height
+
+
+def model_files(path: Path) -> list[Path]:
+    """The file and those beside it that its tensors lie in (external data of large exports)."""
+    content = path.read_bytes()
+    names = {
+        content[found.end() : found.end() + found.group(1)[0]].decode("utf-8", "replace")
+        for found in _LOCATION.finditer(content)
+    }
+    return [path, *(path.parent / name for name in sorted(names) if (path.parent / name).is_file())]
 
 
 def picture_input(session: Any, path: Path) -> Any:

@@ -213,3 +213,29 @@ def test_classifier_mistakes(tmp_path: Path) -> None:
     for option in ("std=0", "mean=1,2", "mean=a,b,c", "std=nan"):
         with pytest.raises(InputError, match=r"wants three numbers such as 0\.\d"):
             load_victim(f"onnx-classifier:{path}?labels={three}&{option}")
+
+
+def test_weights_beside_the_file_are_part_of_its_hash(tmp_path: Path) -> None:
+    """A large export keeps its tensors in another file: retrained weights are another model."""
+    labels = labels_file(tmp_path, "red", "green", "blue")
+    plain = classifier_file(tmp_path / "plain.onnx")
+    model = onnx.load(str(plain))
+    spec = f"onnx-classifier:{tmp_path / 'split.onnx'}?labels={labels}&mean=0&std=1"
+    hashes, tops = [], []
+    for order in ((0, 1, 2), (2, 1, 0)):
+        weights = 10 * np.eye(3, dtype=np.float32)[list(order)]
+        model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "w"))
+        (tmp_path / "split.weights").unlink(missing_ok=True)  # it would be added to
+        onnx.save(
+            model, str(tmp_path / "split.onnx"), save_as_external_data=True, size_threshold=0,
+            location="split.weights", convert_attribute=True,
+        )  # fmt: skip
+        assert (tmp_path / "split.weights").stat().st_size == 36
+        victim = load_victim(spec)
+        red = np.zeros((1, 16, 24, 3), np.uint8)
+        red[..., 0] = 255
+        hashes.append(victim.info.weights_hash)
+        tops.append(victim.predict(red)[0].top)
+        model = onnx.load(str(tmp_path / "split.onnx"))
+    assert tops == ["red", "blue"]
+    assert hashes[0] != hashes[1]

@@ -22,6 +22,7 @@ _NO_VALUE = re.compile(
     r"[\"']?(?:null|none|n/a)\b[\"']?|\[\s*\]|\{\s*\}|\"\s*\"|'\s*'", re.IGNORECASE
 )
 _QUOTED = re.compile(r"[\"']([^\"'\[\]{}()]*)[\"']")
+_OBJECT = re.compile(r"\[?\s*\{[^{}]{0,400}")
 _PAIR = re.compile(
     r"[\"']?(x_?1|y_?1|x_?2|y_?2|x_?min|y_?min|x_?max|y_?max|left|top|right|bottom)[\"']?\s*[:=]\s*"
     r"[\"']?([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?)(?![\w.%])",
@@ -81,7 +82,7 @@ def _in_tags(inside: str, closed: bool, start: int, end: int) -> Found:
     if not inside.strip(" \n\t[](),\"'"):
         problem = "" if closed else "cut off before the first number"
         return Found("tagged", None, start, end, problem=problem)
-    group = group_at(f"[{inside}]" if closed or brackets else f"[{inside}", 0)
+    group = group_at(f"[{inside}]" if closed else f"[{inside}", 0)
     if group is None:
         return Found("tagged", None, start, end, problem="no numbers in the box")
     if not closed and not brackets:
@@ -119,8 +120,8 @@ def _under_key(text: str, start: int, at: int) -> Found | None:
         group = group_at(text, at + opening.end())
         if group is not None:
             return _of_group(group, "keyed", start, group.end, text[at : group.end])
-    if re.match(r"\[?\s*\{", rest):
-        named = next(_corners(rest), None)
+    if inside := _OBJECT.match(rest):
+        named = next(_corners(inside.group()), None)
         if named is None:
             return None
         return Found("keyed", named.values, start, at + named.end, notes=named.notes)
@@ -175,7 +176,7 @@ def _of_group(group: Group, form: Form, start: int, end: int, shown: str) -> Fou
     if problem:
         return Found(form, None, start, end, problem=problem)
     notes = []
-    if re.search(r"[\"']\s*[-+.\d]", shown):
+    if re.search(r"[\"']\s*[\[(]*\s*[-+.\d]", shown):
         notes.append("numbers as strings")
     if not group.closed or not group.leaves[-1].closed:
         notes.append("cut off after the box")

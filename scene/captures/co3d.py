@@ -95,9 +95,13 @@ class _Reader:
         self.frames: list[Frame] = []
         self.missing: list[str] = []
         self.without_mask = 0
+        self.without_pose = 0
 
     def read(self, entry: dict[str, Any]) -> None:
         number = entry.get("frame_number")
+        if entry.get("viewpoint") is None:
+            self.without_pose += 1
+            return
         fields = _Fields(f"{self.source}: {self.sequence} frame {number!r:.20}", entry)
         name = fields.text("image", "path")
         found = self._find(name)
@@ -125,6 +129,11 @@ class _Reader:
 
     def capture(self) -> Capture:
         listed = len(self.frames) + len(self.missing)
+        if not listed:
+            raise InputError(
+                f"{self.source}: none of the {self.without_pose} frames of sequence "
+                f"{self.sequence} has a viewpoint"
+            )
         if not self.frames:
             raise InputError(
                 f"{self.category}: none of the {listed} pictures of sequence {self.sequence} "
@@ -132,7 +141,9 @@ class _Reader:
             )
         points, colors, note = self._points()
         notes = [*usage_notes(listed, self.missing), *note]
-        if 0 < self.without_mask:
+        if self.without_pose:
+            notes.append(f"{self.without_pose} frames without a viewpoint are left out")
+        if self.without_mask:
             notes.append(f"{self.without_mask} of {len(self.frames)} frames have no mask")
         cameras = [frame.camera for frame in self.frames]
         return Capture(

@@ -112,6 +112,15 @@ def test_wrong_annotations_name_frame_and_field(tmp_path, wrong, sentence):
     assert "frame 1" in str(caught.value)
 
 
+def test_frames_without_a_viewpoint_are_left_out_and_said(tmp_path):
+    hidden = {**frame(2, B, BOUNDS), "viewpoint": None}
+    capture = load_capture(write_category(tmp_path, [frame(1, A, BOUNDS), hidden]))
+    assert len(capture.frames) == 1
+    assert any("1 frames without a viewpoint" in note for note in capture.notes)
+    with pytest.raises(InputError, match="none of the 1 frames of sequence s1 has a viewpoint"):
+        load_capture(write_category(tmp_path, [hidden]))
+
+
 def test_a_long_list_is_read_piece_by_piece(tmp_path):
     rng = np.random.default_rng(0)
     notes = ["ä" * 300 + rng.bytes(300).hex() for _ in range(3000)]

@@ -16,7 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import waymo_files as made
-from co3d_files import A, frame, write_category
+from co3d_files import A, frame, write_category, write_jgz
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from scene.captures import load_capture
@@ -30,7 +32,7 @@ BOUNDS = {"focal_length": [2.0, 2.0], "principal_point": [0.0, 0.0],
 def refused(path: Path, match: str = "") -> None:
     """One sentence within 10 s."""
     started = time.monotonic()
-    with pytest.raises(InputError, match=match) as caught:
+    with pytest.raises(InputError, match=match or None) as caught:
         load_capture(path)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
@@ -115,6 +117,35 @@ def test_huge_lengths_in_a_tfrecord_ask_for_no_memory(tmp_path, length, little_m
 )
 def test_lying_messages_are_refused(tmp_path, data, sentence):
     refused(made.write_tfrecord(tmp_path / "a.tfrecord", data), sentence)
+
+
+@given(st.binary(max_size=200), st.integers(1, 12))
+def test_any_bytes_as_a_message_are_values_or_one_sentence(data, number):
+    message = Message.whole(data, "a")
+    for read in (message.ints, message.doubles, message.floats, message.messages, message.text):
+        try:
+            read(number)
+        except InputError as error:
+            assert "\n" not in str(error)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(part=st.sampled_from(["image", "mask", "viewpoint"]),
+       name=st.sampled_from(["path", "size", "R", "T", "focal_length", "principal_point", "intrinsics_format"]),
+       value=JSON)  # fmt: skip
+def test_any_value_in_an_annotation_opens_or_is_one_sentence(tmp_path, part, name, value):
+    entry = frame(1, A, BOUNDS)
+    category = write_category(tmp_path, [entry])
+    entry[part][name] = value
+    write_jgz(category / "frame_annotations.jgz", [entry])
+    opens_or_one_sentence(category)
 
 
 def test_nested_messages_share_one_budget():

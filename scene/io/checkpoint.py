@@ -136,29 +136,29 @@ def _check_archive(path: Path) -> None:
 
 def _load_gsplat(path: Path, splats: dict[str, Any]) -> LoadedGaussians:
     """One rank's splats, or all ranks' in order where the others lie beside it."""
+    note = (
+        "in gsplat's training frame: its example trainer normalises a COLMAP world and does not "
+        "store how"
+    )
     paths = _ranks(path)
-    tables = [arrays(path, splats)]
-    if len(paths) > 1:
-        tables = []
-        for part in paths:
-            content = load_weights(part)
-            other = content.get("splats") if isinstance(content, dict) else None
-            if not isinstance(other, dict):
-                raise InputError(f"{part}: wanted splats as in {path.name}, found none")
-            tables.append(arrays(part, other))
-        if any(set(table) != set(tables[0]) for table in tables):
-            raise InputError(f"{path}: its ranks hold different columns")
+    if len(paths) == 1:
+        table = arrays(path, splats)
+        return gaussians_from_parameters(path, table or splats, "gsplat checkpoint", notes=(note,))
+    tables = []
+    for part in paths:
+        content = load_weights(part)
+        other = content.get("splats") if isinstance(content, dict) else None
+        if not isinstance(other, dict):
+            raise InputError(f"{part}: wanted splats as in {path.name}, found none")
+        tables.append(arrays(part, other))
+    if any(set(table) != set(tables[0]) for table in tables):
+        raise InputError(f"{path}: its ranks hold different columns")
     try:
         table = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     except ValueError as error:
-        raise InputError(f"{path}: its ranks do not fit together ({error})") from error
-    notes = [
-        "in gsplat's training frame: its example trainer normalises a COLMAP world and does not "
-        "store how"
-    ]
-    if len(paths) > 1:
-        notes.append(f"{len(paths)} ranks were joined")
-    return gaussians_from_parameters(path, table or splats, "gsplat checkpoint", notes=tuple(notes))
+        raise InputError(f"{path}: its ranks do not fit together ({reason(error)})") from error
+    notes = (note, f"{len(paths)} ranks were joined")
+    return gaussians_from_parameters(path, table or splats, "gsplat checkpoint", notes=notes)
 
 
 def _ranks(path: Path) -> list[Path]:

@@ -9,6 +9,7 @@ hold 16-bit positions and half floats; level 2's harmonics are bytes over the fi
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scene.errors import InputError
-from scene.gaussians import SH_C0, Gaussians
+from scene.gaussians import SH_C0, Gaussians, Rows
 from scene.io.loaded import LoadedGaussians
+from scene.io.ply import BLOCK_ROWS
 
 FloatArray = NDArray[np.float32]
 
@@ -82,7 +84,7 @@ def load_ksplat(path: str | Path) -> LoadedGaussians:
     data = path.read_bytes()
     header = _read_header(path, data)
     offset = HEADER_BYTES + SECTION_BYTES * header.sections
-    parts: list[tuple[NDArray, ...]] = []
+    sections = []
     for i in range(header.sections):
         section = _read_section(path, data, i, header.level)
         end = offset + section.buckets_size + section.room * section.row(header.level).itemsize
@@ -92,21 +94,24 @@ def load_ksplat(path: str | Path) -> LoadedGaussians:
                 f"{len(data)}"
             )
         if section.count:
-            parts.append(_decode(path, data, offset, section, header))
+            sections.append((offset, section))
         offset = end
-    total = sum(len(part[0]) for part in parts)
+    total = sum(section.count for _, section in sections)
     if total != header.count or total == 0:
         raise InputError(
             f"{path}: its header says {header.count} Gaussians, its sections hold {total}"
         )
-    coefficients = max(part[4].shape[1] for part in parts)
-    padded = [np.pad(p[4], ((0, 0), (0, coefficients - p[4].shape[1]), (0, 0))) for p in parts]
-    means, quats, scales, opacities = (np.concatenate([p[i] for p in parts]) for i in range(4))
+    coefficients = 1 + max(_REST_COUNT[section.sh_degree] for _, section in sections) // 3
+    blocks = (
+        block
+        for offset, section in sections
+        for block in _blocks(path, data, offset, section, header, coefficients)
+    )
     try:
-        gaussians, dropped = Gaussians.validated(
-            means, quats, scales, opacities, np.concatenate(padded)
-        )
+        gaussians, dropped = Gaussians.gathered(total, coefficients, blocks)
     except InputError as error:
+        if str(path) in str(error):
+            raise
         raise InputError(f"{path}: {error}") from error
     return LoadedGaussians(gaussians, f"ksplat level {header.level}", dropped)
 
@@ -145,38 +150,48 @@ def _read_section(path: Path, data: bytes, index: int, level: int) -> _Section:
                     partial, degree)  # fmt: skip
 
 
-def _decode(
-    path: Path, data: bytes, offset: int, section: _Section, header: _Header
-) -> tuple[NDArray, ...]:
-    """Means, quaternions, scales, opacities and harmonics (N, K, 3) of one section."""
+def _blocks(
+    path: Path, data: bytes, offset: int, section: _Section, header: _Header, coefficients: int
+) -> Iterator[Rows]:
+    """The rows of one section; harmonics that it lacks are zero."""
     rows = np.frombuffer(
         data, section.row(header.level), section.count, offset + section.buckets_size
     )
-    means = rows["center"].astype(np.float32)
     if header.level:
-        step = section.block_size / 2 / section.levels
-        means = (means - np.float32(section.levels)) * np.float32(step)
-        means += _bucket_centers(path, data, offset, section)
-    rgba = rows["rgba"] / np.float32(255)
-    dc = (rgba[:, :3] - np.float32(0.5)) / np.float32(SH_C0)
-    rest = rows["rest"].astype(np.float32)
+        ends, centers = _buckets(path, data, offset, section)
+    for first in range(0, section.count, BLOCK_ROWS):
+        block = rows[first : first + BLOCK_ROWS]
+        means = block["center"].astype(np.float32)
+        scales = block["scale"].astype(np.float32)
+        if header.level:
+            step = section.block_size / 2 / section.levels
+            means = (means - np.float32(section.levels)) * np.float32(step)
+            numbers = np.arange(first, first + len(block))
+            means += centers[np.searchsorted(ends, numbers, side="right")]
+            # thinner than a half float can say, not absent: such a Gaussian is a disc
+            scales[scales == 0] = _THINNEST
+        rgba = block["rgba"] / np.float32(255)
+        sh = np.zeros((len(block), coefficients, 3), dtype=np.float32)
+        sh[:, 0] = (rgba[:, :3] - np.float32(0.5)) / np.float32(SH_C0)
+        _put_rest(sh, block["rest"].astype(np.float32), header)
+        yield Rows(means, block["rotation"].astype(np.float32), scales, rgba[:, 3], sh)
+
+
+def _put_rest(sh: FloatArray, rest: FloatArray, header: _Header) -> None:
+    """Each degree by itself: all of red's coefficients, then green's, then blue's."""
     if header.level == 2:
         rest = rest / np.float32(255) * np.float32(header.sh_high - header.sh_low)
         rest += np.float32(header.sh_low)
-    # each degree by itself: all of red's coefficients, then green's, then blue's
-    degrees = [rest[:, 0:9].reshape(-1, 3, 3)] if section.sh_degree else []
-    degrees += [rest[:, 9:24].reshape(-1, 3, 5)] if section.sh_degree == 2 else []
-    sh = np.concatenate([dc[:, None], *(d.transpose(0, 2, 1) for d in degrees)], axis=1)
-    quats = rows["rotation"].astype(np.float32)
-    scales = rows["scale"].astype(np.float32)
-    if header.level:
-        # thinner than a half float can say, not absent: such a Gaussian is a disc
-        scales[scales == 0] = _THINNEST
-    return means, quats, scales, rgba[:, 3], sh
+    if rest.shape[1] >= 9:
+        sh[:, 1:4] = rest[:, 0:9].reshape(-1, 3, 3).transpose(0, 2, 1)
+    if rest.shape[1] >= 24:
+        sh[:, 4:9] = rest[:, 9:24].reshape(-1, 3, 5).transpose(0, 2, 1)
 
 
-def _bucket_centers(path: Path, data: bytes, offset: int, section: _Section) -> FloatArray:
-    """(count, 3): the centre of each row's bucket; full buckets come first."""
+def _buckets(
+    path: Path, data: bytes, offset: int, section: _Section
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """(B,) the row after each bucket's last, and (B, 3) its centre; full buckets come first."""
     lengths = np.frombuffer(data, "<u4", section.partial_buckets, offset).astype(np.int64)
     full = np.full(section.full_buckets, section.bucket_capacity, dtype=np.int64)
     ends = np.cumsum(np.concatenate([full, lengths]))
@@ -188,4 +203,4 @@ def _bucket_centers(path: Path, data: bytes, offset: int, section: _Section) -> 
     centers = np.frombuffer(
         data, "<f4", 3 * section.bucket_count, offset + 4 * section.partial_buckets
     ).reshape(-1, 3)
-    return centers[np.searchsorted(ends, np.arange(section.count), side="right")]
+    return ends, centers

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scene.errors import InputError
-from scene.gaussians import Gaussians
+from scene.gaussians import Gaussians, Rows
 from scene.io.loaded import LoadedGaussians
+from scene.io.ply import BLOCK_ROWS
 
 FloatArray = NDArray[np.float32]
 
@@ -80,13 +81,21 @@ def gaussians_from_parameters(
         activated = bool((scales > 0).all() and (opacities >= 0).all() and (opacities <= 1).all())
         kind = "linear scales and opacities" if activated else "log scales and logit opacities"
         notes = (*notes, f"taken as {kind}, by their values")
-    if not activated:
-        with np.errstate(over="ignore", invalid="ignore"):
-            scales = np.exp(scales)
-            opacities = np.reciprocal(1 + np.exp(-opacities)).astype(np.float32)
+    colors = _harmonics(path, columns, count)
+    coefficients = sum(part.shape[1] for part in colors)
+
+    def block(rows: slice) -> Rows:
+        sizes, alphas = scales[rows], opacities[rows]
+        if not activated:
+            with np.errstate(over="ignore", invalid="ignore"):
+                sizes = np.exp(sizes)
+                alphas = np.reciprocal(1 + np.exp(-alphas)).astype(np.float32)
+        sh = np.concatenate([part[rows] for part in colors], axis=1)
+        return Rows(means[rows], quats[rows], sizes, alphas, sh)
+
+    blocks = (block(slice(first, first + BLOCK_ROWS)) for first in range(0, count, BLOCK_ROWS))
     try:
-        gaussians, dropped = Gaussians.validated(means, quats, scales, opacities,
-                                                 _harmonics(path, columns, count))  # fmt: skip
+        gaussians, dropped = Gaussians.gathered(count, coefficients, blocks)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     return LoadedGaussians(gaussians, format_name, dropped, notes)
@@ -105,24 +114,22 @@ def _shaped(
         return np.asarray(array, dtype=np.float32).reshape(count, width)
 
 
-def _harmonics(path: Path, columns: Mapping[str, NDArray], count: int) -> FloatArray:
-    """(count, K, 3); trainers keep them coefficient-major, RGB inside."""
+def _harmonics(path: Path, columns: Mapping[str, NDArray], count: int) -> list[FloatArray]:
+    """(count, k, 3) each, to stand side by side; trainers keep them RGB inside."""
     if "sh" in columns:
         sh = columns["sh"]
         size = sh.shape[1] if sh.ndim == 3 else 0
         if size - 1 not in _REST_SIZES:
             raise InputError(f"{path}: sh: wanted N x 1, 4, 9 or 16 x 3, found {_size(sh)}")
-        return _shaped(path, columns, "sh", count, size * 3).reshape(count, size, 3)
+        return [_shaped(path, columns, "sh", count, size * 3).reshape(count, size, 3)]
     dc = _shaped(path, columns, "dc", count, 3).reshape(count, 1, 3)
     rest = columns.get("rest")
     if rest is None or rest.size == 0:
-        return dc
+        return [dc]
     size = rest.shape[1] if rest.ndim == 3 else 0
     if size not in _REST_SIZES or rest.shape[2] != 3:
         raise InputError(f"{path}: wanted N x 3, 8 or 15 x 3 higher harmonics, found {_size(rest)}")
-    return np.concatenate(
-        [dc, _shaped(path, columns, "rest", count, size * 3).reshape(count, size, 3)], axis=1
-    )
+    return [dc, _shaped(path, columns, "rest", count, size * 3).reshape(count, size, 3)]
 
 
 def _size(array: NDArray) -> str:

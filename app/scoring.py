@@ -100,16 +100,25 @@ class Scoring:
         return SweepStatus(state, through, progress.total, text)  # type: ignore[arg-type]
 
     def estimate(self, plan: SweepPlan) -> str:
-        """How much work a plan is, and how long it takes at the speed seen so far."""
-        victims = self.service.progress().victims
-        per_picture = [
-            (v.picture_ms / 1000 if v.picture_ms else PREDICT_S) for v in victims.values()
-        ]
-        seconds = plan.pictures * max([RENDER_S, *per_picture])
-        return (
+        """How much work a plan is, and about how long it takes on this machine."""
+        from envelope.victims.timings import known_seconds
+
+        known = known_seconds()
+        specs = {choice.name: choice.spec for choice in self.run.settings.victims}
+        times, guessed = [], []
+        for name, victim in self.service.progress().victims.items():
+            if victim.picture_ms:
+                times.append(victim.picture_ms)
+            elif (seconds := known.get(specs.get(name, "").partition("?")[0])) is not None:
+                times.append(1000 * seconds)
+            else:
+                times.append(1000 * PREDICT_S)
+                guessed.append(name)
+        text = (
             f"{len(plan.cells())} conditions x {plan.variants} x {len(plan.kinds)} kinds, "
-            f"{plan.pictures} pictures, about {_duration(seconds)}"
+            f"{plan.pictures} pictures, about {_duration(plan.seconds(times, 1000 * RENDER_S))}"
         )
+        return text + (f"; {', '.join(guessed)} not measured yet" if guessed else "")
 
     def view_scores(self) -> ViewScores | None:
         """The view that the user looks at, judged by the thresholds of now."""

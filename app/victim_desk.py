@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from envelope.engine.jobs import VictimSlot
     from envelope.settings import VictimChoice
     from envelope.victims.protocols import Victim
+    from envelope.victims.registry import Listed
+
+PROMPT_OPTION = "prompt"
+PROMPTS = ("native", "p1", "p2", "p3")
+"""Variants of a grounding model's prompt: its own, and three paraphrases."""
 
 Loader = Callable[[str, str], "Victim"]
 
@@ -22,7 +27,9 @@ class VictimRow:
     """One line of the Victims tab.
 
     spec: what loads it. name: short, for people. state: one sentence. available: whether it can be
-    chosen.
+    chosen. licence: of the weights. command: what installs or fetches it, "" when it is here.
+    seconds: a picture took on this machine when it was last asked, None before. prompts: variants
+    of its prompt that can be chosen.
     """
 
     spec: str
@@ -32,6 +39,10 @@ class VictimRow:
     chosen: bool
     loading: bool
     available: bool
+    licence: str = ""
+    command: str = ""
+    seconds: float | None = None
+    prompts: tuple[str, ...] = ()
 
 
 class VictimDesk:
@@ -58,8 +69,11 @@ class VictimDesk:
 
     def choose(self, spec: str) -> None:
         """Let `spec` take part; it is loaded when scoring begins."""
+        same = row_head(spec)
         with self._lock:
             if spec not in self._chosen:
+                # the same model under another prompt would go by the same name in the rows
+                self._chosen = [other for other in self._chosen if row_head(other) != same]
                 self._chosen.append(spec)
 
     def leave_out(self, spec: str) -> None:
@@ -133,39 +147,120 @@ class VictimDesk:
         self.label = label
 
     def rows(self) -> list[VictimRow]:
-        """The roster with its states, then what was added by file."""
-        from envelope.settings import short_name
+        """The roster with its states, then what was added by path or options."""
         from envelope.victims.registry import list_victims
 
         with self._lock:
             loaded, chosen = dict(self._loaded), list(self._chosen)
             loading, problems = set(self._loading), dict(self._problems)
-        roster = {e.name: e for e in list_victims() if not _needs_path(e.state)}
-        added = dict.fromkeys([*chosen, *loaded, *problems])
+        roster = {e.name: e for e in list_victims() if not e.needs_location}
+        added = dict.fromkeys([*chosen, *loaded, *problems, *loading])
         rows = []
-        for name in dict.fromkeys([*roster, *added]):
-            entry = roster.get(name)
-            kind = loaded[name].info.kind if name in loaded else entry.kind if entry else "detector"
-            if name in loading:
+        for spec in dict.fromkeys([*roster, *added]):
+            entry = roster.get(spec)
+            victim = loaded.get(spec)
+            kind = victim.info.kind if victim else entry.kind if entry else "detector"
+            if spec in loading:
                 state = "loading…"
-            elif name in problems:
-                state = problems[name]
-            elif name in chosen:
+            elif spec in problems:
+                state = problems[spec]
+            elif spec in chosen:
                 state = f"{kind}, scoring"
+            elif victim is not None:
+                state = f"{kind}, left out"
             else:
-                state = f"{kind}, left out" if name in loaded else entry.state if entry else ""
-            available = name in loaded or name in chosen or (entry is not None and entry.ready)
+                state = f"{kind}, {entry.now.status}" if entry else kind
+            known = _About.of(spec, victim, entry)
             rows.append(
                 VictimRow(
-                    name, short_name(name), kind, state, name in chosen, name in loading, available
+                    spec, row_name(spec), kind, state, spec in chosen, spec in loading,
+                    victim is not None or spec in chosen or (entry is not None and entry.ready),
+                    known.licence, known.command, known.seconds, known.prompts,
                 )
-            )
+            )  # fmt: skip
         return rows
 
+    def loaded(self, spec: str) -> Victim | None:
+        """The victim, if it is loaded."""
+        with self._lock:
+            return self._loaded.get(spec)
 
-def _needs_path(state: str) -> bool:
-    """Roster lines that are a form, not a model: `onnx:PATH`, `paligemma:FOLDER`."""
-    return state.startswith("give a ")
+
+@dataclass(frozen=True)
+class _About:
+    """What is known of a victim whether it is loaded or not."""
+
+    licence: str
+    command: str
+    seconds: float | None
+    prompts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spec: str, victim: Victim | None, listed: Listed | None) -> _About:
+        from envelope.victims.registry import find_entry
+
+        entry = listed.entry if listed else find_entry(spec)
+        licence = entry.licence if entry else ""
+        seconds = listed.seconds if listed else None
+        if victim is not None:
+            licence = victim.info.licence or licence
+            seconds = victim.info.seconds_per_picture or seconds
+        prompts = PROMPTS if entry is not None and PROMPT_OPTION in entry.options else ()
+        return cls(licence, listed.command if listed else "", seconds, prompts)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way to name a model by path: `onnx:FILE`. takes: what the path is. options: allowed."""
+
+    name: str
+    takes: str
+    options: tuple[str, ...]
+    licence: str
+    state: str
+
+    def spec(self, location: str, options: str) -> str:
+        """What loads it. Raises InputError without a path."""
+        location, options = location.strip(), options.strip().lstrip("?")
+        if not location:
+            raise InputError(f"{self.name}: wanted a path ({self.takes}), found nothing")
+        # a name in capitals stands for what the person writes itself: my_models:make_detector
+        head = location if self.name.isupper() else f"{self.name}:{location}"
+        return head + (f"?{options}" if options else "")
+
+
+def forms() -> list[Form]:
+    """The ways to name a model by path, as the registry lists them."""
+    from envelope.victims.registry import list_victims
+
+    return [
+        Form(row.name, row.entry.takes, row.entry.options, row.licence, row.now.status)
+        for row in list_victims()
+        if row.entry.takes
+    ]
+
+
+def with_prompt(spec: str, prompt: str) -> str:
+    """The spec that loads the same model with another variant of its prompt."""
+    head, _, query = spec.partition("?")
+    kept = [part for part in query.split("&") if part and not part.startswith(f"{PROMPT_OPTION}=")]
+    if prompt != PROMPTS[0]:
+        kept.append(f"{PROMPT_OPTION}={prompt}")
+    return head + (f"?{'&'.join(kept)}" if kept else "")
+
+
+def row_head(spec: str) -> str:
+    """What two specs of one model under different prompts have in common."""
+    return with_prompt(spec, PROMPTS[0])
+
+
+def row_name(spec: str) -> str:
+    """Short, and with the prompt's variant where it is not the native one."""
+    from envelope.settings import short_name
+
+    prompt = dict(part.partition("=")[::2] for part in spec.partition("?")[2].split("&"))
+    variant = prompt.get(PROMPT_OPTION, PROMPTS[0])
+    return short_name(spec) + ("" if variant == PROMPTS[0] else f" ({variant})")
 
 
 def _load(spec: str, label: str) -> Victim:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from app.actions.base import ActionGroup
 from app.jobs import ErrorSink, Job
 from app.presenting import not_in_presentations
+from app.victim_desk import row_name
+from scene.errors import InputError
+
+if TYPE_CHECKING:
+    from envelope.victims.probe import ProbeReport
+
+MOST_SAID = 80
 
 
 class VictimActions(ActionGroup):
@@ -45,7 +54,40 @@ class VictimActions(ActionGroup):
         self._session.set_thresholds(gamma, tau)
         self._viewer.refresh_scores_soon()
 
+    @not_in_presentations("probing victims")
+    def probe(self, spec: str, on_error: ErrorSink) -> None:
+        """Show a victim an object at known places, in a job; what it found shows in the tab."""
+        victims, panel = self._session.victims, self._viewer.panels.victims
+
+        def work(_job: Job) -> None:
+            from envelope.victims.probe import probe
+            from envelope.victims.probe_pictures import LABEL, sign_pictures
+            from envelope.victims.registry import find_entry
+            from envelope.victims.timings import note_seconds
+
+            panel.show_probe(spec, "loading and asking…")
+            try:
+                report = probe(victims.load(spec), LABEL, sign_pictures())
+            except InputError:
+                panel.show_probe(spec, "")
+                raise
+            if find_entry(spec) is not None:
+                note_seconds(spec.partition("?")[0], report.seconds)
+            panel.show_probe(spec, probe_text(report))
+            panel.refresh()
+
+        self.start_job(f"probing {row_name(spec)}", work, on_error)
+
     def _changed(self) -> None:
         self._session.victims_changed()
         self._viewer.panels.victims.refresh()
         self._viewer.refresh_scores_soon()
+
+
+def probe_text(report: ProbeReport) -> str:
+    """The verdict, then a line for each picture; plain text."""
+    lines = [report.verdict, f"{report.seconds:.3g} s a picture"]
+    for look in report.looks:
+        said = " ".join(look.said.split())[:MOST_SAID]
+        lines.append(f"{look.place}: IoU {look.overlap:.2f} {said}".rstrip())
+    return "\n".join(lines)

@@ -66,6 +66,7 @@ class SweepPanel:
         if scoring is None:
             self._state.set("no patch embedded yet")
             self._estimate.set("")
+            self._viewer.panels.victims.show_estimate("embed a patch first")
             put(self._progress, 0.0)
             self._start.disabled = True
             return
@@ -135,7 +136,9 @@ class SweepPanel:
     def _show_estimate(self) -> None:
         scoring = self._session.scoring
         if scoring is not None:
-            self._estimate.set(scoring.estimate(self._choice().plan(self._session.condition)))
+            text = scoring.estimate(self._choice().plan(self._session.condition))
+            self._estimate.set(text)
+            self._viewer.panels.victims.show_estimate(text)
 
     def _changed(self, _: Any) -> None:
         self.notice.clear()

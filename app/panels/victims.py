@@ -1,12 +1,12 @@
-"""Left tab Victims: who is scored, their state, the class, and the thresholds gamma and tau."""
+"""Left tab Victims: who is scored, what each needs, the class, and the thresholds gamma and tau."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from app.jobs import Command
-from app.panels.common import Fact, Notice, by_people, put
-from app.victim_desk import VictimRow
+from app.panels.common import Fact, Notice, by_people, put, put_options
+from app.victim_desk import PROMPTS, Form, VictimRow, forms, with_prompt
 from envelope.outcome import CONFIDENCE_FLOOR, GAMMA_CLOSED_SET, TAU
 
 if TYPE_CHECKING:
@@ -14,59 +14,114 @@ if TYPE_CHECKING:
 
     from app.viewer import Viewer
 
-PRESETS = ("yolox", "nanodet", "fastestdet")
+NOBODY = "(nobody)"
 
 
 class VictimsPanel:
-    """One folder per victim; loading happens in a job, so that the page stays quick."""
+    """Those that score, then one victim of the roster with all that is known of it.
+
+    Loading and probing happen in jobs, so that the page stays quick. What models answer is shown
+    as plain text only.
+    """
 
     def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
-        self._gui = gui
         self._viewer = viewer
         self._session = viewer.session
         self._actions = viewer.actions.victims
-        self._rows: dict[str, tuple[Fact, Any]] = {}
-        self._shown: dict[str, VictimRow] = {}
+        self._rows: dict[str, VictimRow] = {}
+        shown = not viewer.present
         self._label = gui.add_text(
-            "Class", self._session.label, hint="The object that the victims should find"
-        )
+            "Class", self._session.label, hint="The object that the victims should find",
+            disabled=not shown,
+        )  # fmt: skip
         self._label.on_update(by_people(self._set_label))
-        self._list = gui.add_folder("Models")
-        with gui.add_folder("What counts"):
+        self._scoring = Fact(gui, "Scoring", multiline=True)
+        self._estimate = Fact(
+            gui, "Sweep takes", multiline=True,
+            hint="The sweep that the Sweep tab is set to, with these victims on this machine",
+        )  # fmt: skip
+        with gui.add_folder("Models"):
+            self._build_roster(gui, shown)
+        with gui.add_folder("What counts", visible=shown):
             self._build_thresholds(gui)
-        with gui.add_folder("Add an ONNX detector", expand_by_default=False):
-            self._build_onnx(gui)
+        with gui.add_folder("Add a model by its path", expand_by_default=False, visible=shown):
+            self._build_form(gui)
         self.notice = Notice(gui)
         self.refresh()
 
     def refresh(self) -> None:
         """Show each victim's state."""
-        for row in self._session.victims.rows():
-            if row.spec not in self._rows:
-                self._add_row(row.spec, row.name)
-            if self._shown.get(row.spec) == row:
-                continue
-            self._shown[row.spec] = row
-            state, button = self._rows[row.spec]
-            state.set(row.state)
-            button.label = f"Leave out {row.name}" if row.chosen else f"Score {row.name}"
-            button.disabled = row.loading or not row.available
-            button.visible = row.available
-            button.color = "gray" if row.chosen else "blue"
+        here = self._rows.get(str(self._list.value))
+        rows = labelled(self._session.victims.rows())
+        self._rows = rows
+        same = [label for label, row in rows.items() if here is not None and row.spec == here.spec]
+        put_options(self._list, tuple(rows) or (NOBODY,), same[0] if same else None)
+        scoring = [row for row in rows.values() if row.chosen or row.loading]
+        lines = [f"{row.name}: {row.state}{_pace(row)}" for row in scoring]
+        self._scoring.set("\n".join(lines) or "nobody: choose a model below")
+        self._show_row()
         put(self._label, self._session.label)
 
-    def _add_row(self, spec: str, name: str) -> None:
-        with self._list:
-            state = Fact(self._gui, name, multiline=True)
-            button = self._gui.add_button(f"Score {name}")
-        button.on_click(lambda _: self._do(lambda: self._toggle(spec)))
-        self._rows[spec] = (state, button)
+    def show_estimate(self, text: str) -> None:
+        """How long the sweep will take."""
+        self._estimate.set(text)
 
-    def _toggle(self, spec: str) -> None:
-        if spec in self._session.victims.chosen:
-            self._actions.leave_out(spec)
+    def show_probe(self, spec: str, text: str) -> None:
+        """What a probe found; "" hides it."""
+        self._probed.set(f"{spec}: {text}" if text else "")
+        self._probed.visible = bool(text)
+
+    def _build_roster(self, gui: viser.GuiApi, shown: bool) -> None:
+        self._list = gui.add_dropdown("Model", (NOBODY,))
+        self._list.on_update(by_people(lambda _: self._show_row()))
+        self._state = Fact(gui, "State", multiline=True)
+        self._licence = Fact(gui, "Licence", multiline=True)
+        self._command = Fact(gui, "Get it", multiline=True, hint="Run this, then 'Look again'")
+        self._prompt = gui.add_dropdown(
+            "Prompt", PROMPTS, visible=False,
+            hint="Its own prompt, or one of three paraphrases; stored with every score",
+        )  # fmt: skip
+        self._toggle = gui.add_button("Score", color="blue", visible=shown)
+        self._toggle.on_click(lambda _: self._do(self._toggle_row))
+        self._probe = gui.add_button(
+            "Probe", visible=shown,
+            hint="Shows it a stop sign at known places and says whether its boxes land there",
+        )  # fmt: skip
+        self._probe.on_click(
+            lambda _: self._do(lambda: self._actions.probe(self._spec(), self.notice.say))
+        )
+        again = gui.add_button("Look again", visible=shown)
+        again.on_click(lambda _: self._do(self.refresh))
+        self._probed = Fact(gui, "Probe", multiline=True)
+        self._probed.visible = False
+
+    def _show_row(self) -> None:
+        row = self._rows.get(str(self._list.value))
+        if row is None:
+            return
+        self._state.set(row.state + _pace(row))
+        self._licence.set(row.licence or "not stated")
+        self._command.set(row.command)
+        self._command.visible = bool(row.command) and not row.available
+        self._prompt.visible = bool(row.prompts) and not self._viewer.present
+        self._toggle.label = "Leave out" if row.chosen else "Score with it"
+        self._toggle.color = "gray" if row.chosen else "blue"
+        self._toggle.disabled = row.loading or not row.available
+        self._probe.disabled = row.loading or not row.available
+
+    def _spec(self) -> str:
+        """Of the shown victim, under the chosen prompt where prompts can be chosen."""
+        row = self._rows.get(str(self._list.value))
+        if row is None:
+            return ""
+        return with_prompt(row.spec, str(self._prompt.value)) if row.prompts else row.spec
+
+    def _toggle_row(self) -> None:
+        row = self._rows.get(str(self._list.value))
+        if row is not None and row.chosen:
+            self._actions.leave_out(row.spec)
         else:
-            self._actions.load(spec, self.notice.say)
+            self._actions.load(self._spec(), self.notice.say)
 
     def _build_thresholds(self, gui: viser.GuiApi) -> None:
         hint = "Stored answers are read again; nothing is scored again"
@@ -94,19 +149,21 @@ class VictimsPanel:
         gamma = None if self._own.value else float(self._gamma.value)
         return gamma, float(self._tau.value)
 
-    def _build_onnx(self, gui: viser.GuiApi) -> None:
-        path = gui.add_text("File", "", hint="An .onnx file on this machine")
-        preset = gui.add_dropdown("Decoding", PRESETS)
-        labels = gui.add_text("Labels file", "", hint="One class name a line; empty: COCO's 80")
+    def _build_form(self, gui: viser.GuiApi) -> None:
+        known = {form.name: form for form in forms()}
+        menu = gui.add_dropdown("Kind", tuple(known))
+        about = Fact(gui, "Wants", multiline=True)
+        path = gui.add_text("Path", "")
+        options = gui.add_text("Options", "", hint="name=value&name=value")
         button = gui.add_button("Add and score")
+        about.set(form_text(known[str(menu.value)]))
+        menu.on_update(by_people(lambda _: about.set(form_text(known[str(menu.value)]))))
 
-        def add(_: Any) -> None:
-            spec = f"onnx:{path.value.strip()}?preset={preset.value}"
-            if labels.value.strip():
-                spec += f"&labels={labels.value.strip()}"
-            self._do(lambda: self._actions.load(spec, self.notice.say))
+        def add() -> None:
+            spec = known[str(menu.value)].spec(str(path.value), str(options.value))
+            self._actions.load(spec, self.notice.say)
 
-        button.on_click(add)
+        button.on_click(lambda _: self._do(add))
 
     def _set_label(self, event: Any) -> None:
         self._do(lambda: self._actions.set_label(str(event.target.value)))
@@ -115,3 +172,24 @@ class VictimsPanel:
         """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
         self.notice.clear()
         self._viewer.post(command, self.notice.say)
+
+
+def labelled(rows: list[VictimRow]) -> dict[str, VictimRow]:
+    """Rows by their line of the menu: a sign for the state, then the name (the spec, if taken)."""
+    found: dict[str, VictimRow] = {}
+    for row in rows:
+        sign = "●" if row.chosen else "○" if row.available else "·"
+        label = f"{sign} {row.name}"
+        found[label if label not in found else f"{sign} {row.spec}"] = row
+    return found
+
+
+def form_text(form: Form) -> str:
+    """What a way to name a model by path wants."""
+    options = f"\noptions: {', '.join(form.options)}" if form.options else ""
+    state = "" if form.state == "ready" else f" ({form.state})"
+    return f"{form.name}:{form.takes}{state}{options}\nlicence: {form.licence}"
+
+
+def _pace(row: VictimRow) -> str:
+    return f", {row.seconds:.3g} s a picture" if row.seconds else ""

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.victim_desk import VictimDesk
+from app.actions.victims import probe_text
+from app.panels.victims import form_text, labelled
+from app.victim_desk import VictimDesk, forms, row_name, with_prompt
 from scene.errors import InputError
 
 
@@ -73,3 +75,58 @@ def test_a_class_that_a_closed_victim_does_not_know_is_refused():
     assert desk.label == "stop sign"
     desk.set_label("car")
     assert desk.slots()[0].label == "car"
+
+
+@pytest.mark.parametrize(
+    ("spec", "prompt", "wanted"),
+    [
+        ("qwen", "p1", "qwen?prompt=p1"),
+        ("qwen?prompt=p1", "p2", "qwen?prompt=p2"),
+        ("qwen:/a b?side=448&prompt=p3", "native", "qwen:/a b?side=448"),
+        ("qwen", "native", "qwen"),
+    ],
+)
+def test_a_prompt_is_chosen_in_the_spec(spec, prompt, wanted):
+    assert with_prompt(spec, prompt) == wanted
+    assert row_name(wanted).endswith(f"({prompt})") is (prompt != "native")
+
+
+def test_one_model_scores_under_one_prompt_at_a_time():
+    desk, _ = _desk()
+    for spec in ("a", "qwen", "qwen?prompt=p1"):
+        desk.choose(spec)
+    assert desk.chosen == ("a", "qwen?prompt=p1")
+    assert [choice.name for choice in desk.choices()] == ["a", "qwen"]
+
+
+def test_rows_say_licence_command_and_prompts_of_what_is_not_here():
+    rows = {row.name: row for row in VictimDesk("stop sign").rows()}
+    demo = rows["demo-detector"]
+    assert demo.available and demo.licence == "Apache-2.0" and demo.command == ""
+    absent = [row for row in rows.values() if not row.available]
+    assert absent and all(row.command and row.licence for row in absent)
+    grounders = [row for row in absent if row.kind == "grounder"]
+    assert grounders and all("p3" in row.prompts for row in grounders)
+
+
+def test_models_are_named_by_path_as_the_registry_lists_them():
+    known = {form.name: form for form in forms()}
+    assert known["onnx"].spec(" /m/a.onnx ", "?preset=yolox") == "onnx:/m/a.onnx?preset=yolox"
+    assert "preset" in form_text(known["onnx"])
+    own = next(form for form in known.values() if form.name.isupper())
+    assert own.spec("my_models:make", "") == "my_models:make"
+    with pytest.raises(InputError, match="wanted a path"):
+        known["onnx"].spec("  ", "")
+
+
+def test_menu_lines_are_distinct():
+    rows = VictimDesk("stop sign").rows()
+    assert len(labelled([*rows, *rows[:1]])) == len(rows) + 1
+
+
+def test_what_a_model_said_in_a_probe_is_cut_to_a_line():
+    look = SimpleNamespace(place="top left", overlap=0.914, said="<img onerror=x>\n" * 40)
+    report = SimpleNamespace(verdict="it lands", seconds=0.0123, looks=(look,))
+    text = probe_text(report)
+    assert text.splitlines()[:2] == ["it lands", "0.0123 s a picture"]
+    assert len(text.splitlines()) == 3 and "IoU 0.91" in text and len(text) < 200

@@ -175,8 +175,8 @@ def victim_loss(victim: Any, spec: str, label: str) -> VictimLoss:
     """The victim's own loss for patch making. Raises InputError when it gives none."""
     if not hasattr(victim, "suppression_loss"):
         raise InputError(
-            f"victim {spec}: wanted one that gives gradients (demo-detector, demo-classifier, "
-            f"demo-grounder, paligemma:FOLDER), found one that only answers"
+            f"victim {spec}: wanted one that gives gradients (the demo victims, or white_box in "
+            f"`advscene victim list --json`), found one that only answers"
         )
     takes_boxes = victim.info.kind == "grounder"
 

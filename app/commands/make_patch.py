@@ -45,7 +45,7 @@ class MakePatch:
     out: Path
     """PNG to write; what the patch was made from goes into a JSON file beside it."""
     victim: str = "demo-detector"
-    """Victim to fool; it must give gradients (the demo victims, paligemma:FOLDER)."""
+    """Victim to fool; it must give gradients (`white_box` in `advscene victim list --json`)."""
     label: str | None = None
     """Class name to hide, such as "stop sign"; default: the scene's."""
     level: Literal["none", "weak", "strong", "very strong"] = "strong"

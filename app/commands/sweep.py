@@ -23,7 +23,7 @@ class Sweep:
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(name="run")]
     """Run folder made by `advscene embed` or the viewer."""
     victims: tuple[str, ...] = ()
-    """Victims: demo-detector, demo-classifier, demo-grounder, onnx:FILE?preset=yolox, ..."""
+    """Victims by name, `onnx:FILE`, `my_models:make`, ...; `advscene victim list` has them all."""
     axes: tuple[str, ...] = ("azimuth", "radius")
     """One or two axes, each NAME, NAME=LOW:HIGH:COUNT or NAME=V1,V2,...; names: azimuth,
     elevation, radius, yaw, pitch, roll, focal, shift_x, shift_y."""

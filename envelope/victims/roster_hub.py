@@ -12,7 +12,7 @@ from envelope.victims.hub_models import (
     local_folder,
     weights_folder,
 )
-from envelope.victims.protocols import Victim
+from envelope.victims.protocols import Kind, Victim
 from envelope.victims.roster import READY, Entry, Request, State
 
 _OPTIONS = {"gdino": ("device", "size", "text")}
@@ -69,7 +69,7 @@ def _named(row: HubWeights) -> Entry:
 
 
 def _family(name: str) -> Entry:
-    kind = "classifier" if name == "classifier" else "detector"
+    kind: Kind = "classifier" if name == "classifier" else "detector"
     return Entry(
         name, kind, "the checkpoint's own", _load, takes="FOLDER",
         options=_OPTIONS.get(name, ("device",)), convention=_COORDINATES[name],

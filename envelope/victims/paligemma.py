@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from envelope.victims.grammars import LOC_RANGE, read_paligemma
-from envelope.victims.hashes import files_sha256
+from envelope.victims.hub_checkpoint import Checkpoint, load_checkpoint
 from envelope.victims.hub_models import HubWeights, checkpoint_source
 from envelope.victims.protocols import Grounding, Images, VictimInfo, check_images
-from envelope.victims.torch_tools import frozen, resized_tensor, torch_threads
+from envelope.victims.torch_tools import frozen, torch_threads
 from envelope.victims.vlm.paligemma2 import PALIGEMMA2
 from scene.errors import InputError
 
@@ -38,6 +38,7 @@ class PaliGemmaVictim:
         variant: str = "native",
     ) -> None:
         self.model: Any = frozen(model)
+        self.device: torch.device = next(self.model.parameters()).device
         self.variant = variant
         self.processor = processor
         self.processor.tokenizer.padding_side = "left"
@@ -83,7 +84,7 @@ class PaliGemmaVictim:
     def _inputs(self, images: list[np.ndarray], prompts: list[str]) -> dict[str, torch.Tensor]:
         texts = [f"{self.processor.image_token}{prompt}" for prompt in prompts]
         inputs = self.processor(text=texts, images=images, return_tensors="pt", padding=True)
-        return {name: value for name, value in inputs.items() if name != "labels"}
+        return {n: value.to(self.device) for n, value in inputs.items() if n != "labels"}
 
     def suppression_loss(
         self, images: torch.Tensor, label: str, boxes: Sequence[Sequence[float]] | None = None
@@ -112,7 +113,7 @@ class PaliGemmaVictim:
             row = {name: value[number : number + 1] for name, value in inputs.items()}
             tokens = self._box_tokens(box, width, height, locations) if box is not None else None
             losses.append(self._log_likelihood(row, pixels[number : number + 1], tokens, locations))
-        return torch.stack(losses)
+        return torch.stack(losses).to(images.device)
 
     def _log_likelihood(
         self,
@@ -142,17 +143,19 @@ class PaliGemmaVictim:
         return chances[:4].gather(1, tokens[:, None]).mean()
 
     def _pixels(self, images: torch.Tensor) -> torch.Tensor:
-        """What the processor does to pictures (resize, scale, normalise), with gradients."""
-        processor = self.processor.image_processor
-        side = processor.size
-        resized = resized_tensor(images, int(side["height"]), int(side["width"]))
-        mean = torch.tensor(processor.image_mean).view(1, 3, 1, 1)
-        deviation = torch.tensor(processor.image_std).view(1, 3, 1, 1)
-        return (resized - mean) / deviation
+        """What the processor makes of pictures, with gradients: within a level of 8-bit ones."""
+        made = self.processor.image_processor(
+            images=list(images.to(self.device) * 255),
+            input_data_format="channels_first",
+            return_tensors="pt",
+        )
+        pixels: torch.Tensor = made["pixel_values"]
+        return pixels
 
     def _location_ids(self) -> torch.Tensor:
         names = [f"<loc{value:04d}>" for value in range(LOC_RANGE)]
-        return torch.tensor(self.processor.tokenizer.convert_tokens_to_ids(names))
+        numbers = self.processor.tokenizer.convert_tokens_to_ids(names)
+        return torch.tensor(numbers, device=self.device)
 
     def _box_tokens(
         self, box: Sequence[float], width: int, height: int, locations: torch.Tensor
@@ -160,7 +163,7 @@ class PaliGemmaVictim:
         x0, y0, x1, y1 = box
         shares = np.array([y0 / height, x0 / width, y1 / height, x1 / width])
         index = np.clip(np.round(shares * LOC_RANGE), 0, LOC_RANGE - 1).astype(np.int64)
-        return locations[torch.from_numpy(index)]
+        return locations[torch.from_numpy(index).to(locations.device)]
 
 
 def load_paligemma(
@@ -169,58 +172,43 @@ def load_paligemma(
     threads: int = 1,
     variant: str = "native",
     row: HubWeights | None = None,
+    device: str = "cpu",
 ) -> PaliGemmaVictim:
     """The checkpoint of a folder: config.json, *.safetensors, tokenizer and processor files.
 
     variant: of the prompt (native, p1, p2, p3). row: of the table of hub weights.
+    device: "auto" (a GPU where there is one), "cpu" or "cuda".
     """
     PALIGEMMA2.prompts.of(variant, "")
-    weights = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
-    if not weights or not (folder / "config.json").is_file():
-        raise InputError(
-            f"{folder} holds no PaliGemma checkpoint: wanted a folder with config.json, "
-            "*.safetensors and the tokenizer's and processor's files"
-        )
-    from safetensors import SafetensorError
-    from transformers import AutoProcessor, PaliGemmaForConditionalGeneration
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.disable_progress_bar()
-    try:
-        model = PaliGemmaForConditionalGeneration.from_pretrained(
-            folder, local_files_only=True, dtype=torch.float32
-        )
-        processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise InputError(
-            f"{folder} cannot be read as a PaliGemma checkpoint: {first_line}"
-        ) from error
-    info = _info(folder, name, processor, files_sha256(weights), row)
+    checkpoint = load_checkpoint(
+        folder, name, "PaliGemmaForConditionalGeneration", "AutoProcessor", device
+    )
+    info = _info(checkpoint, name, row)
     if variant != "native":
         info = replace(info, settings={**info.settings, "prompt_variant": variant})
-    return PaliGemmaVictim(model, processor, info, threads, variant)
+    return PaliGemmaVictim(checkpoint.model, checkpoint.processor, info, threads, variant)
 
 
-def _info(
-    folder: Path, name: str, processor: Any, weights_hash: str, row: HubWeights | None
-) -> VictimInfo:
+def _info(checkpoint: Checkpoint, name: str, row: HubWeights | None) -> VictimInfo:
     from envelope.victims.demo.signs import CLASSES  # all that the demo grounder has words for
 
-    size = processor.image_processor.size
+    size = checkpoint.image_processor.size
     demo = name.startswith("demo-")
     own = "Apache-2.0" if demo else "the checkpoint's own (Google's: Gemma licence)"
+    settings = {
+        "grammar": "paligemma", "decoding": "greedy", "max_new_tokens": _MAX_NEW_TOKENS
+    }  # fmt: skip
     made_here = "trained by `advscene train-demo` on pictures that it makes"
     return VictimInfo(
         name=name,
         kind="grounder",
         licence=row.licence if row else own,
-        source=made_here if demo else checkpoint_source(folder),
+        source=made_here if demo else checkpoint_source(checkpoint.folder),
         input_size=(int(size["width"]), int(size["height"])),
         threshold=0.0,
-        weights_hash=weights_hash,
+        weights_hash=checkpoint.weights_hash,
         labels=CLASSES if demo else (),
-        settings={"grammar": "paligemma", "decoding": "greedy", "max_new_tokens": _MAX_NEW_TOKENS},
+        settings=settings if demo else {**settings, "setup_hash": checkpoint.setup_hash},
         command=row.command if row else "",
         coordinates=f"{PALIGEMMA2.convention} ({PALIGEMMA2.evidence})",
     )

@@ -33,8 +33,11 @@ def _load(request: Request) -> Victim:
     if family.name == "paligemma":
         from envelope.victims.paligemma import load_paligemma
 
-        variant = request.options.get("prompt", "native")
-        return load_paligemma(folder, request.spec, request.threads, variant, row)
+        variant, device = (
+            request.options.get(name, default)
+            for name, default in (("prompt", "native"), ("device", "auto"))
+        )
+        return load_paligemma(folder, request.spec, request.threads, variant, row, device)
     from envelope.victims.hub_victim import HubRequest
     from envelope.victims.vlm.load import load_vlm
 
@@ -73,7 +76,7 @@ def _state(row: HubWeights) -> Callable[[], State]:
 
 def _options(family: str) -> tuple[str, ...]:
     if family == "paligemma":
-        return ("prompt",)
+        return ("prompt", "device")
     return (*_OPTIONS, "coordinates") if family == _LFM else _OPTIONS
 
 

@@ -145,10 +145,24 @@ def test_suppression_loss_reaches_the_pixels(victim: PaliGemmaVictim, boxes) -> 
 
 
 def test_broken_folders(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no PaliGemma checkpoint"):
+    with pytest.raises(InputError, match=r"holds no checkpoint: wanted config.json"):
         load_paligemma(tmp_path, "x")
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(b"junk")
-    with pytest.raises(InputError, match=r"cannot be read as a PaliGemma checkpoint") as caught:
+    with pytest.raises(InputError, match=r"cannot be loaded: ") as caught:
         load_paligemma(tmp_path, "x")
     assert "\n" not in str(caught.value)
+
+
+def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path, folder: Path) -> None:
+    """Else they would be random numbers that look like answers."""
+    from safetensors.torch import load_file, save_file
+
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    tensors = load_file(tmp_path / "model.safetensors")
+    name = next(name for name in tensors if name.endswith("q_proj.weight"))
+    del tensors[name]
+    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match="lacks 1 of the model's weights"):
+        load_paligemma(tmp_path, "x")

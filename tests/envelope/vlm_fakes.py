@@ -279,3 +279,47 @@ def teach(victim: Any, count: int = 1, steps: int = 400, enough: float = 0.003) 
             break
     victim.model.requires_grad_(False)
     return float(loss.detach())
+
+
+def save_paligemma2(folder: Path, seed: int = 0) -> Path:
+    """A tiny PaliGemma 2 (Gemma 2 inside) that knows its location words and a few others."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from transformers import (
+        PaliGemmaConfig,
+        PaliGemmaForConditionalGeneration,
+        PaliGemmaProcessor,
+        PreTrainedTokenizerFast,
+        SiglipImageProcessor,
+    )
+
+    torch.manual_seed(seed)
+    words = ["<pad>", "<bos>", "<eos>", "<unk>", "<image>", "\n", *"detect the one find and stop sign".split()]
+    words += [f"<loc{value:04d}>" for value in range(1024)] + [f"<seg{value:03d}>" for value in range(128)]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(r"<[a-z]+\d*>|\n|\w+"), "isolated"), pre_tokenizers.Split(" ", "removed"),
+    ])  # fmt: skip
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<bos>", eos_token="<eos>", pad_token="<pad>",
+        unk_token="<unk>", extra_special_tokens={"image_token": "<image>"}, padding_side="left",
+    )  # fmt: skip
+    images = SiglipImageProcessor(size={"height": 56, "width": 56})
+    images.image_seq_length = 16
+    ids = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
+    config = PaliGemmaConfig(
+        text_config=dict(
+            model_type="gemma2", vocab_size=len(words), hidden_size=64, intermediate_size=128,
+            num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=32,
+            query_pre_attn_scalar=32, **ids,
+        ),
+        vision_config=dict(
+            model_type="siglip_vision_model", hidden_size=32, intermediate_size=64,
+            num_hidden_layers=2, num_attention_heads=2, image_size=56, patch_size=14,
+            vision_use_head=False, projection_dim=64,
+        ),
+        image_token_index=4, projection_dim=64, hidden_size=64, **ids,
+    )  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    PaliGemmaForConditionalGeneration(config).eval().save_pretrained(folder)
+    PaliGemmaProcessor(image_processor=images, tokenizer=fast).save_pretrained(folder)
+    return folder

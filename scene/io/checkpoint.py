@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 from scene.errors import InputError
 from scene.io.loaded import LoadedGaussians
 from scene.io.parameters import find_parameters, gaussians_from_parameters
+from scene.io.pickle_scan import sharing_bits
 from scene.io.reasons import reason
 
 _INRIA_NAMES = ("xyz", "features_dc", "features_rest", "scaling", "rotation", "opacity")
+# A checkpoint with two dozen optimizers shares 16 bits of settings; 26 bits are seconds of work.
+_MOST_SHARING_BITS = 26
 # PyTorch lets weights make bytearrays of any size, filled with zeros.
 _ALLOCATES = re.compile(rb"(builtins?|__builtin__)\W+bytearray")
 _RANK = re.compile(r"(.*_rank)(\d+)(\.\w+)")
@@ -127,6 +130,14 @@ def _check_archive(path: Path) -> None:
         sum(m.file_size for m in members) > size
     ):
         raise InputError(f"{path}: its zip archive is packed or lies about sizes, no checkpoint")
+    try:
+        tangled = any(sharing_bits(content) > _MOST_SHARING_BITS for content in contents)
+    except ValueError as error:
+        raise InputError(f"{path}: the checkpoint is damaged ({reason(error)})") from error
+    if tangled:
+        raise InputError(
+            f"{path}: the checkpoint's values are nested in one another without end, no weights are"
+        )
     if any(_ALLOCATES.search(content) for content in contents):
         raise InputError(
             f"{path}: the checkpoint holds bytearray, which is not plain weights; save its tensors "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 
@@ -223,6 +224,23 @@ class Allocates:
 def test_weights_that_allocate_gigabytes_are_refused(tmp_path):
     torch.save({"x": Allocates()}, tmp_path / "a.pt")
     with pytest.raises(InputError, match="bytearray"):
+        load_gaussians(tmp_path / "a.pt")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("arity", [2, 200])
+def test_tuples_nested_in_one_another_do_not_hang(tmp_path, arity):
+    torch.save({"x": torch.zeros(3)}, tmp_path / "good.pt")
+    # as a key, the last tuple's hash takes arity ** levels steps
+    content = b"\x80\x02})q\x01"
+    for level in range(1, {2: 60, 200: 8}[arity]):
+        content += b"(" + bytes([ord("h"), level]) * arity + b"t" + bytes([ord("q"), level + 1])
+    content += b"K\x01s."
+    with zipfile.ZipFile(tmp_path / "good.pt") as good, zipfile.ZipFile(tmp_path / "a.pt", "w") as bad:
+        for member in good.infolist():
+            is_pickle = member.filename.endswith("data.pkl")
+            bad.writestr(member.filename, content if is_pickle else good.read(member))
+    with pytest.raises(InputError, match="nested"):
         load_gaussians(tmp_path / "a.pt")
 
 

@@ -3,7 +3,7 @@
 One scene of 200,000 Gaussians, SH degree 3, is written in every format; files come from the page
 cache, so this measures the readers and not the disk. Times are the least CPU time of five runs on
 one thread. gsply gives raw values (log scales, logits): "+ activation" adds the exponentials that
-make its result the same as ours. Install the other readers with `pip install gsply plyfile`.
+make its result the same as ours. Install the other readers with the extra `bench`.
 """
 
 from __future__ import annotations

@@ -177,11 +177,12 @@ def test_a_sweep_survives_it(store: ScoreStore, how: str) -> None:
 def test_a_hanging_process_is_ended(store: ScoreStore) -> None:
     """Its time limit ends the process, so that no thread and no memory stays behind."""
     settings = ServiceSettings(call_timeout_s=4.0, tries=1)
-    victims: list[IsolatedVictim] = []
+    processes = []
 
     def load() -> IsolatedVictim:
-        victims.append(IsolatedVictim(partial(deadly, "hang")))
-        return victims[-1]
+        victim = IsolatedVictim(partial(deadly, "hang"))
+        processes.append(victim._process)
+        return victim
 
     hanging = VictimSlot("deadly hang", load, "red board")
     service = ScoringService(small_stage(), [hanging], store, settings=settings)
@@ -192,8 +193,8 @@ def test_a_hanging_process_is_ended(store: ScoreStore) -> None:
     status = {s.kind: s.answer for s in store.scores()}
     assert status["clean"].status == "ok"
     assert status["adversarial"].error == "TimeoutError: no answer within 4 s"
-    victims[0]._process.join(10)
-    assert not victims[0]._process.is_alive()
+    processes[0].join(10)
+    assert not processes[0].is_alive()
 
 
 def test_stored_answers_are_not_asked_for_again(store: ScoreStore) -> None:

@@ -33,7 +33,7 @@ def test_the_known_box_lands(files: dict[str, Path], kind: str) -> None:
     assert found.labels == ("stop sign",)
     assert found.xyxy[0] == pytest.approx(expected_box("dense"), abs=0.01)
     assert found.xyxy[0] == pytest.approx([135, 15, 175, 45], abs=0.01)
-    assert found.confidences[0] > 0.9
+    assert found.confidences[0] > 0.7
     assert victim.info.threshold == (0.3 if kind == "world" else 0.5)
 
 

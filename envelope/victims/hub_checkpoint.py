@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +151,10 @@ def _refusals() -> tuple[type[Exception], ...]:
     from safetensors import SafetensorError
 
     # what from_pretrained raises for files that are absent, damaged or of another family
-    return (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, SafetensorError)
+    return (
+        OSError, ValueError, LookupError, TypeError, RuntimeError, AttributeError, EOFError,
+        struct.error, SafetensorError,
+    )  # fmt: skip
 
 
 def _first_line(error: BaseException) -> str:

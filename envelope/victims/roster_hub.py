@@ -77,10 +77,21 @@ def _family(name: str) -> Entry:
     )  # fmt: skip
 
 
+def _torchvision(request: Request) -> Victim:
+    from envelope.victims.torchvision_classifier import load_torchvision
+
+    return load_torchvision(request)
+
+
 _ROWS = tuple(row for row in HUB_WEIGHTS if row.family in _COORDINATES)
 _NAMES = {row.name for row in _ROWS}
 
 ENTRIES = (
     *(_named(row) for row in _ROWS),
     *(_family(name) for name in _COORDINATES if name not in _NAMES),
-)
+    Entry(
+        "torchvision", "classifier", "BSD-3-Clause for torchvision's own files", _torchvision,
+        takes="NAME?weights=FILE", options=("weights", "recipe", "device"),
+        source="https://download.pytorch.org/models", white_box=True,
+    ),
+)  # fmt: skip

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scene.camera import Camera
 from scene.capture import Capture
 from scene.errors import InputError
+from scene.reconstruct.photos import trusted
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +36,18 @@ class Features:
     descriptors: NDArray[np.float32]
     colors: NDArray[np.float32]
 
+    def select(self, chosen: NDArray[np.bool_]) -> Features:
+        """The chosen (F,) keypoints."""
+        return Features(
+            self.camera, self.xy[chosen], self.descriptors[chosen], self.colors[chosen]
+        )
 
-def find_features(capture: Capture, most: int) -> list[Features]:
-    """SIFT keypoints of the training photos, root-normalised descriptors (Arandjelovic 2012)."""
+
+def find_features(capture: Capture, most: int, masks: bool = True) -> list[Features]:
+    """SIFT keypoints of the training photos, root-normalised descriptors (Arandjelovic 2012).
+
+    masks: leave out keypoints on pixels that a photo's mask says not to use.
+    """
     cv2 = _opencv()
     sift = cv2.SIFT_create(most, contrastThreshold=0.02)
     found = []
@@ -55,7 +65,11 @@ def find_features(capture: Capture, most: int) -> list[Features]:
         rooted = np.sqrt(descriptors / (descriptors.sum(axis=1, keepdims=True) + 1e-7))
         column = np.clip(xy[:, 0].astype(int), 0, camera.width - 1)
         row = np.clip(xy[:, 1].astype(int), 0, camera.height - 1)
-        found.append(Features(camera, xy, rooted.astype(np.float32), image[row, column]))
+        features = Features(camera, xy, rooted.astype(np.float32), image[row, column])
+        weight = trusted(frame, (camera.width, camera.height)) if masks else None
+        if weight is not None:
+            features = features.select(weight[row, column] > 0.5)
+        found.append(features)
     return found
 
 

@@ -16,11 +16,15 @@ FloatArray = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Photo:
-    """One photo and the camera that fits it. pixels: (3, H, W) uint8 sRGB, planar."""
+    """One photo and the camera that fits it. pixels: (3, H, W) uint8 sRGB, planar.
+
+    weight: (H, W) float32 in [0, 1], how much a pixel counts; None: all fully.
+    """
 
     name: str
     camera: Camera
     pixels: NDArray[np.uint8]
+    weight: FloatArray | None = None
 
     def planes(self) -> FloatArray:
         """(3, H, W) float32 in [0, 1]."""
@@ -50,19 +54,32 @@ class Photos:
         return extent
 
 
-def load_photos(capture: Capture, long_side: int) -> Photos:
-    """Read all photos of a capture, shrunk so that the longer side is at most `long_side`."""
+def load_photos(capture: Capture, long_side: int, masks: bool = True) -> Photos:
+    """Read all photos of a capture, shrunk so that the longer side is at most `long_side`.
+
+    masks: weigh pixels by the frames' masks where these say which pixels to trust.
+    """
     if len(capture.training) < 3:
         raise InputError(
             f"reconstruct: wanted at least 3 training photos, found {len(capture.training)}"
         )
-    training = tuple(_photo(frame, long_side) for frame in capture.training)
-    half = tuple(_photo(frame, long_side, 2) for frame in capture.training)
-    held_out = tuple(_photo(frame, long_side) for frame in capture.held_out)
+    training = tuple(_photo(frame, long_side, masks) for frame in capture.training)
+    half = tuple(_photo(frame, long_side, masks, 2) for frame in capture.training)
+    held_out = tuple(_photo(frame, long_side, masks) for frame in capture.held_out)
     return Photos(training, half, held_out)
 
 
-def _photo(frame: Frame, long_side: int, divisor: int = 1) -> Photo:
+def trusted(frame: Frame, size: tuple[int, int]) -> FloatArray | None:
+    """(H, W) weights of a frame's pixels at `size` (width, height); None where all count fully."""
+    if frame.mask is None or frame.mask.meaning != "use":
+        return None
+    weight = frame.load_mask(size)
+    if weight is not None and not weight.any():
+        raise InputError(f"{frame.name}: its mask leaves no pixel to use; remove photo or mask")
+    return weight
+
+
+def _photo(frame: Frame, long_side: int, masks: bool, divisor: int = 1) -> Photo:
     camera = frame.camera
     if max(camera.width, camera.height) > long_side:
         camera = camera.fitted(long_side)
@@ -70,4 +87,5 @@ def _photo(frame: Frame, long_side: int, divisor: int = 1) -> Photo:
         camera = camera.resized(max(1, camera.width // divisor), max(1, camera.height // divisor))
     image = frame.load_image((camera.width, camera.height))
     pixels = np.round(image * 255).astype(np.uint8)
-    return Photo(frame.name, camera, np.ascontiguousarray(pixels.transpose(2, 0, 1)))
+    weight = trusted(frame, (camera.width, camera.height)) if masks else None
+    return Photo(frame.name, camera, np.ascontiguousarray(pixels.transpose(2, 0, 1)), weight)

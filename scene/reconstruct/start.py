@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from scene.capture import Capture
 from scene.errors import InputError
 from scene.gaussians import SH_C0
+from scene.reconstruct.options import ReconstructOptions
 from scene.reconstruct.photos import Photos
 from scene.reconstruct.settings import ReconstructSettings
+from scene.reconstruct.sky import sky_points
 from scene.render.cpu.records import FloatArray, aligned, morton_order
 from scene.render.cpu.training_pack import (
     HARMONICS,
@@ -40,9 +42,14 @@ class StartPoints:
 
 
 def start_points(
-    capture: Capture, photos: Photos, settings: ReconstructSettings, rng: np.random.Generator
+    capture: Capture,
+    photos: Photos,
+    settings: ReconstructSettings,
+    rng: np.random.Generator,
+    options: ReconstructOptions | None = None,
 ) -> StartPoints:
-    """The capture's own points, or SIFT points found with the known poses."""
+    """The capture's own points, or SIFT points found with the known poses; a sky if wanted."""
+    options = options or ReconstructOptions()
     if capture.points is not None:
         points = np.asarray(capture.points, dtype=np.float64)
         colors = capture.point_colors
@@ -50,7 +57,7 @@ def start_points(
             colors = colors_in_photos(points, photos)
         start = StartPoints(points, np.asarray(colors, dtype=np.float32), "given points")
     else:
-        start = sift_points(capture, settings.sift_features)
+        start = sift_points(capture, settings.sift_features, options.masks)
     chosen = np.flatnonzero(np.isfinite(start.points).all(axis=1))
     if len(chosen) < FEWEST_POINTS:
         raise InputError(
@@ -60,15 +67,25 @@ def start_points(
     if len(chosen) > settings.start_points:
         chosen = np.sort(rng.choice(chosen, settings.start_points, replace=False))
     log.info("starting from %d of %d points (%s)", len(chosen), len(start.points), start.source)
-    return StartPoints(start.points[chosen], start.colors[chosen], start.source)
+    start = StartPoints(start.points[chosen], start.colors[chosen], start.source)
+    return _with_sky(start, photos, options.sky_points) if options.sky_points else start
 
 
-def sift_points(capture: Capture, features: int) -> StartPoints:
+def _with_sky(start: StartPoints, photos: Photos, count: int) -> StartPoints:
+    sky = sky_points(start.points, photos, count)
+    return StartPoints(
+        np.concatenate([start.points, sky]),
+        np.concatenate([start.colors, colors_in_photos(sky, photos)]),
+        f"{start.source}, {len(sky)} of them sky",
+    )
+
+
+def sift_points(capture: Capture, features: int, masks: bool = True) -> StartPoints:
     """Triangulated SIFT tracks of the training photos; needs OpenCV."""
     from scene.reconstruct.matching import find_features, match_all
     from scene.reconstruct.tracks import triangulate
 
-    found = find_features(capture, features)
+    found = find_features(capture, features, masks)
     tracks = triangulate(found, match_all(found))
     if len(tracks.errors):
         log.info("SIFT: %d points, %.2f px", len(tracks.points), float(tracks.errors.mean()))

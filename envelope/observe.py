@@ -18,6 +18,7 @@ from scene.camera import Camera
 
 if TYPE_CHECKING:
     from patching.anchor import Anchor
+    from scene.render.cpu.frame import Frame
     from scene.scene import Scene
     from scene.target import TargetView
 
@@ -107,7 +108,7 @@ class Observation:
 class Target(Protocol):
     """`scene.target.TargetViewer`, as far as it is needed here."""
 
-    def view(self, camera: Camera) -> TargetView:
+    def view(self, camera: Camera, frame: Frame | None = None) -> TargetView:
         """The target's visible mask and silhouette."""
         ...
 
@@ -122,11 +123,16 @@ class Observer:
         self._anchor = anchor
         self._pivot = patch_center(anchor)
 
-    def observe(self, camera: Camera, median_depth: FloatArray) -> Observation:
-        """median_depth: (H, W) of the clean scene as `camera` sees it, 0 where there is nothing."""
+    def observe(
+        self, camera: Camera, median_depth: FloatArray, frame: Frame | None = None
+    ) -> Observation:
+        """median_depth: (H, W) of the clean scene as `camera` sees it, 0 where there is nothing.
+
+        frame: the clean scene as `camera` sees it, where the back end keeps one.
+        """
         from scene.target import mask_box
 
-        view = self._target.view(camera)
+        view = self._target.view(camera, frame)
         visible, incidence = patch_in_view(self._anchor, camera, median_depth)
         distance, angle = self._to_capture(camera)
         return Observation(

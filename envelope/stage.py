@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,13 @@ from envelope.observe import Observation, Observer
 from envelope.store import View, digest, view_id
 from scene.camera import Camera
 from scene.errors import InputError
-from scene.render.api import Backend, Color, Renderer, RenderSettings, make_renderer
+from scene.render.api import Backend, Color, Output, Renderer, RenderSettings, make_renderer
 
 if TYPE_CHECKING:
     from patching.adversarial import AdversarialScene
     from patching.patch import Patch
+    from scene.render.cpu.frame import Frame, Layer
+    from scene.render.cpu.renderer import CpuRenderer
 
 Picture = NDArray[np.uint8]
 FloatArray = NDArray[np.float32]
@@ -57,11 +59,15 @@ class StageSettings:
 
 
 class CleanRender(NamedTuple):
-    """The clean picture of a camera: (H, W, 3) float32 sRGB, (H, W) median depth, milliseconds."""
+    """The clean picture of a camera: (H, W, 3) float32 sRGB, (H, W) median depth, milliseconds.
+
+    frame: what it was drawn from, where the back end keeps it: other kinds differ in a few tiles.
+    """
 
     rgb: FloatArray
     median_depth: FloatArray
     ms: float
+    frame: Frame | None = None
 
 
 class Stage:
@@ -91,6 +97,7 @@ class Stage:
         pivot = settings.pivot or tuple(patch_center(adversarial.anchor).tolist())
         self.pivot: Triple = (float(pivot[0]), float(pivot[1]), float(pivot[2]))
         self._renderers: dict[str, Renderer] = {}
+        self._layers: dict[str, Layer] = {}
         self._lock = threading.Lock()
         self._threads = threads
         scene = adversarial.scene
@@ -126,18 +133,22 @@ class Stage:
         self, key: str, nominal: Condition, actual: Condition, camera: Camera, clean: CleanRender
     ) -> View:
         """The truth of a camera, from its clean render."""
-        seen: Observation = self._observer.observe(camera, clean.median_depth)
+        seen: Observation = self._observer.observe(camera, clean.median_depth, clean.frame)
         return View(key, self.geometry, nominal, actual, seen)
 
     def clean(self, camera: Camera) -> CleanRender:
         """The clean render with its depth."""
         start = time.perf_counter()
-        drawn = self._renderer("clean").render(
-            camera, self.settings.background, frozenset({"rgb", "alpha", "median_depth"})
-        )
+        renderer, frame = self._renderer("clean"), None
+        outputs: frozenset[Output] = frozenset({"rgb", "alpha", "median_depth"})
+        if renderer.backend == "cpu":
+            frame = cast("CpuRenderer", renderer).frame(camera, self.settings.background, outputs)
+            drawn = frame.drawn
+        else:
+            drawn = renderer.render(camera, self.settings.background, outputs)
         self.renders += 1
         assert drawn.median_depth is not None
-        return CleanRender(drawn.rgb, drawn.median_depth, _ms(start))
+        return CleanRender(drawn.rgb, drawn.median_depth, _ms(start), frame)
 
     def draw(self, kind: str, camera: Camera, clean: CleanRender) -> tuple[Picture, float]:
         """(H, W, 3) uint8 picture of a render kind and the milliseconds that it took."""
@@ -147,7 +158,10 @@ class Stage:
         if kind == "overlay":
             rgb = self._overlay(camera, clean)
         else:
-            rgb = self._renderer(kind).render(camera, self.settings.background).rgb
+            if clean.frame is not None:
+                rgb = clean.frame.edited(self._layer(kind)).rgb
+            else:
+                rgb = self._renderer(kind).render(camera, self.settings.background).rgb
             self.renders += 1
         return to_uint8(rgb), _ms(start)
 
@@ -187,6 +201,16 @@ class Stage:
                     self._threads,
                 )
             return self._renderers[kind]
+
+    def _layer(self, kind: str) -> Layer:
+        from scene.render.cpu.frame import make_layer
+
+        with self._lock:
+            if kind not in self._layers:
+                edited, base = self.adversarial.gaussians(kind), self.adversarial.scene.gaussians
+                changed = self.adversarial.edits[kind].indices
+                self._layers[kind] = make_layer(edited, changed, len(base), self.settings.render)
+            return self._layers[kind]
 
     def _geometry_fields(self, target: NDArray[np.int64]) -> dict[str, Any]:
         anchor = self.adversarial.anchor

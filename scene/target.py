@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,9 @@ from scene.gaussians import SH_C0, Gaussians
 from scene.render.api import Backend, Renderer, RenderSettings, make_renderer
 from scene.scene import Scene, TargetBox
 from scene.surface.depth import depth_cluster
+
+if TYPE_CHECKING:
+    from scene.render.cpu.frame import Frame
 
 Box = tuple[float, float, float, float]
 
@@ -144,6 +147,7 @@ class TargetViewer:
             raise InputError("the target has no Gaussians: choose it again")
         colors = np.zeros(len(gaussians), dtype=np.float32)
         colors[indices] = 1
+        self._marks = colors > 0
         target = gaussians.select(np.asarray(indices))
         self._target = target
         self._reach = target.scales.max(axis=1) * _MAX_SIGMAS
@@ -156,8 +160,11 @@ class TargetViewer:
             _painted(target, np.ones(len(target), dtype=np.float32)), backend, settings
         )
 
-    def view(self, camera: Camera) -> TargetView:
-        """Visible mask, its box, and the area of the whole silhouette."""
+    def view(self, camera: Camera, frame: Frame | None = None) -> TargetView:
+        """Visible mask, its box, and the area of the whole silhouette.
+
+        frame: the clean scene as drawn from `camera`, if there is one; saves a render.
+        """
         bounds = self._bounds(camera)
         if bounds is None:
             return TargetView(np.zeros((camera.height, camera.width), dtype=bool), 0, 0, None)
@@ -165,7 +172,8 @@ class TargetViewer:
         if x1 <= 0 or y1 <= 0 or x0 >= camera.width or y0 >= camera.height:
             mask = np.zeros((camera.height, camera.width), dtype=bool)
         else:
-            mask = self._marked.render(camera).rgb[..., 0] >= _VISIBLE
+            weight = frame.weight(self._marks) if frame else self._marked.render(camera).rgb[..., 0]
+            mask = weight >= _VISIBLE
         return TargetView(
             mask=mask,
             visible_px=int(np.count_nonzero(mask)),

@@ -37,6 +37,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("tile lists", "scene.render.cpu.warm_forward:warm_binning", 1.5),
     Stage("blending", "scene.render.cpu.warm_forward:warm_color", 1.5),
     Stage("blending with depth", "scene.render.cpu.warm_forward:warm_depths", 1.5),
+    Stage("tiles of an edit", "scene.render.cpu.warm_forward:warm_frames", 1.0),
     Stage("gradients of a patch", "scene.render.cpu.training_warm:warm_patch_view", 8.0),
     Stage("gradients of a scene", "scene.render.cpu.training_warm:warm_training", 5.0),
     Stage("training losses", "scene.reconstruct.warm:warm_losses", 4.0),

@@ -44,6 +44,7 @@ def blend_color(
     records: FloatArray,
     lists: Int32Array,
     starts: IntArray,
+    tiles: Int32Array,
     background: FloatArray,
     tickets: IntArray,
     rgb: FloatArray,
@@ -51,21 +52,22 @@ def blend_color(
 ) -> None:
     """Draw tiles until none is left: rgb (H, W, 3) with background, alpha (H, W).
 
-    records: flat, in depth order. lists, starts: from binning. tickets: int64, [0] is the next
-    tile that no thread has taken.
+    records: flat, in depth order. lists[starts[k]:starts[k + 1]]: records of tile tiles[k]; other
+    tiles of the picture are left as they are. tickets: int64, [0] is the next k that no thread has
+    taken.
     """
     height, width = alpha.shape
     tiles_x = (width + TILE - 1) // TILE
-    tiles = len(starts) - 1
     state, scratch = _aligned(_STATE_FLOATS), _aligned(CHUNK * SCRATCH_FLOATS)
     masks, offsets = np.empty(CHUNK, np.int32), np.empty(CHUNK, np.int64)
     while True:
-        tile = take_ticket(tickets)
-        if tile >= tiles:
+        turn = take_ticket(tickets)
+        if turn >= len(tiles):
             break
+        tile = np.int64(tiles[turn])
         x, y = (tile % tiles_x) * TILE, (tile // tiles_x) * TILE
         live = _clear(state, x, y, width, height)
-        at, end = starts[tile], starts[tile + 1]
+        at, end = starts[turn], starts[turn + 1]
         while at < end and live != 0:
             count = min(CHUNK, end - at)
             _prepare_chunk(records, lists, at, count, end, x, y, live, scratch, masks, offsets)
@@ -79,6 +81,7 @@ def blend_depths(
     records: FloatArray,
     lists: Int32Array,
     starts: IntArray,
+    tiles: Int32Array,
     background: FloatArray,
     tickets: IntArray,
     rgb: FloatArray,
@@ -89,16 +92,16 @@ def blend_depths(
     """As `blend_color`, and expected depth and median depth (H, W), 0 where there is none."""
     height, width = alpha.shape
     tiles_x = (width + TILE - 1) // TILE
-    tiles = len(starts) - 1
     state, scratch = _aligned(_STATE_FLOATS), _aligned(CHUNK * SCRATCH_FLOATS)
     masks, offsets = np.empty(CHUNK, np.int32), np.empty(CHUNK, np.int64)
     while True:
-        tile = take_ticket(tickets)
-        if tile >= tiles:
+        turn = take_ticket(tickets)
+        if turn >= len(tiles):
             break
+        tile = np.int64(tiles[turn])
         x, y = (tile % tiles_x) * TILE, (tile // tiles_x) * TILE
         live = _clear(state, x, y, width, height)
-        at, end = starts[tile], starts[tile + 1]
+        at, end = starts[turn], starts[turn + 1]
         while at < end and live != 0:
             count = min(CHUNK, end - at)
             _prepare_chunk(records, lists, at, count, end, x, y, live, scratch, masks, offsets)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from scene.render.cpu.records import (
 )
 from scene.render.cpu.simd_tile import TILE
 from scene.render.cpu.threads import default_threads, run_shares
+
+if TYPE_CHECKING:
+    from scene.render.cpu.frame import Frame
 
 _FIRST_PAIRS = 1 << 18
 _KEPT_BUFFERS = 2
@@ -75,6 +79,13 @@ class Buffers:
         self.pairs[thread] = np.empty(needed + needed // 4, np.int64)
         return self.pairs[thread]
 
+    def records_for(self, needed: int, keep: int) -> None:
+        """Room for `needed` sorted records, of which the first `keep` stay."""
+        if len(self.records) < needed * RECORD_FLOATS:
+            larger = aligned(((needed + needed // 4) * RECORD_FLOATS,))
+            larger[: keep * RECORD_FLOATS] = self.records[: keep * RECORD_FLOATS]
+            self.records = larger
+
     def lists_for(self, needed: int) -> Int32Array:
         """The list buffer, with room for `needed` entries."""
         if len(self.lists) < needed:
@@ -118,6 +129,17 @@ class CpuRenderer:
         self.threads = threads or default_threads()
         self._free: list[Buffers] = []
         self._lock = threading.Lock()
+
+    def frame(
+        self,
+        camera: Camera,
+        background: Color = (0.0, 0.0, 0.0),
+        outputs: frozenset[Output] = frozenset({"rgb", "alpha"}),
+    ) -> Frame:
+        """Draw one picture and keep what it was drawn from."""
+        from scene.render.cpu.frame import Frame
+
+        return Frame(self, camera, background, outputs)
 
     def recolored(self, colors: FloatArray) -> CpuRenderer:
         """The same Gaussians with other colors, sharing all geometry.
@@ -219,7 +241,9 @@ class CpuRenderer:
         size = (camera.height, camera.width)
         rgb, alpha = np.empty((*size, 3), np.float32), np.empty(size, np.float32)
         tickets = np.zeros(1, np.int64)
-        shared = (view.records, view.lists, view.starts, np.array(background, np.float32), tickets)
+        tiles = np.arange(len(view.starts) - 1, dtype=np.int32)
+        color = np.array(background, np.float32)
+        shared = (view.records, view.lists, view.starts, tiles, color, tickets)
         if not outputs & {"expected_depth", "median_depth"}:
             run_shares(self.threads, lambda thread: blend.blend_color(*shared, rgb, alpha))
             return Rendered(rgb, alpha)
@@ -235,15 +259,22 @@ class CpuRenderer:
             median if "median_depth" in outputs else None,
         )
 
-    @contextmanager
-    def _buffers(self) -> Iterator[Buffers]:
-        """Buffers that no other call is using; a few are kept for the next calls."""
+    def take_buffers(self) -> Buffers:
+        """Buffers that no other call is using."""
         with self._lock:
             buffers = self._free.pop() if self._free else None
-        buffers = buffers or Buffers(len(self.packed.geometry), self.threads)
+        return buffers or Buffers(len(self.packed.geometry), self.threads)
+
+    def give_buffers(self, buffers: Buffers) -> None:
+        """Give them back; a few are kept for the next calls."""
+        with self._lock:
+            if len(self._free) < _KEPT_BUFFERS:
+                self._free.append(buffers)
+
+    @contextmanager
+    def _buffers(self) -> Iterator[Buffers]:
+        buffers = self.take_buffers()
         try:
             yield buffers
         finally:
-            with self._lock:
-                if len(self._free) < _KEPT_BUFFERS:
-                    self._free.append(buffers)
+            self.give_buffers(buffers)

@@ -53,3 +53,9 @@ def warm_depths() -> None:
     """Compile the blend with both depths."""
     renderer, camera, _ = _tiny()
     renderer.render(camera, outputs=frozenset({"expected_depth", "median_depth"}))
+
+
+def warm_frames() -> None:
+    """Compile the lists of tiles that an edit touches."""
+    renderer, camera, _ = _tiny()
+    renderer.frame(camera).weight(np.ones(1, bool))

@@ -1,0 +1,93 @@
+"""A kept frame's pictures equal those drawn whole, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scene.camera import Camera
+from scene.gaussians import Gaussians
+from scene.render.api import RenderSettings
+from scene.render.cpu.frame import make_layer
+from scene.render.cpu.renderer import CpuRenderer
+
+BACKGROUND = (0.1, 0.2, 0.3)
+EVERYTHING = frozenset({"rgb", "alpha", "expected_depth", "median_depth"})
+
+
+def _cloud(count: int, seed: int, spread: float = 1.5, flat: bool = False) -> Gaussians:
+    rng = np.random.default_rng(seed)
+    means = rng.uniform(-spread, spread, (count, 3)) + np.array([0, 0, 4])
+    if flat:  # many equal depths: the order among them is the scene's
+        means[:, 2] = np.round(means[:, 2])
+    return Gaussians(
+        means, rng.normal(size=(count, 4)), rng.uniform(0.01, 0.08, (count, 3)),
+        rng.uniform(0.02, 0.99, count), rng.normal(0, 0.4, (count, 4, 3)),
+    )  # fmt: skip
+
+
+def _edited(clean: Gaussians, rows: np.ndarray, added: Gaussians) -> Gaussians:
+    opacities, sh = clean.opacities.copy(), clean.sh.copy()
+    opacities[rows] *= 0.3
+    opacities[rows[:5]] = 0
+    sh[rows, 0] += 0.5
+    same = Gaussians(clean.means, clean.quats, clean.scales, opacities, sh)
+    return Gaussians.concatenate([same, added]) if len(added) else same
+
+
+def _cameras() -> list[Camera]:
+    K = np.array([[90.0, 0, 60], [0, 95.0, 41], [0, 0, 1]])
+    moved = np.eye(4)
+    moved[:3, 3] = 0.4, -0.3, 0.8
+    behind = np.diag([-1.0, 1, -1, 1])
+    return [Camera(world, K, 117, 83) for world in (np.eye(4), moved, behind)]
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("antialiased", [False, True])
+@pytest.mark.parametrize("added_count", [0, 70])
+def test_edited_frame_equals_the_edited_scene_drawn_whole(flat, antialiased, added_count):
+    clean = _cloud(900, 1, flat=flat)
+    near = np.linalg.norm(clean.means - [0.3, 0.2, 4], axis=1)
+    rows = np.argsort(near)[:40]
+    added = _cloud(100, 2, 0.3, flat).select(np.arange(added_count))
+    edited = _edited(clean, rows, added)
+    settings = RenderSettings(antialiased=antialiased)
+    renderer = CpuRenderer(clean, settings, threads=2)
+    layer = make_layer(edited, rows, len(clean), settings)
+    for camera in _cameras():
+        whole = CpuRenderer(edited, settings, threads=1).render(camera, BACKGROUND)
+        frame = renderer.frame(camera, BACKGROUND, EVERYTHING)
+        before = frame.drawn.rgb.copy()
+        for _ in range(2):  # drawing twice: nothing of the first stays behind
+            drawn = frame.edited(layer)
+            np.testing.assert_array_equal(drawn.rgb, whole.rgb)
+            np.testing.assert_array_equal(drawn.alpha, whole.alpha)
+            frame.weight(np.arange(len(clean)) < 300)
+        np.testing.assert_array_equal(frame.drawn.rgb, before)
+
+
+def test_weight_equals_a_render_with_marked_colors():
+    clean = _cloud(900, 3)
+    marked = np.linalg.norm(clean.means - [0.3, 0.2, 4], axis=1) < 0.5
+    renderer = CpuRenderer(clean, threads=2)
+    colors = np.repeat(marked[:, None], 3, axis=1).astype(np.float32)
+    shown = 0.0
+    for camera in _cameras():
+        whole = renderer.recolored(colors).render(camera).rgb[..., 0]
+        np.testing.assert_array_equal(renderer.frame(camera, BACKGROUND).weight(marked), whole)
+        shown = max(shown, float(whole.max()))
+    assert shown > 0.5
+
+
+def test_frames_of_one_renderer_do_not_share_memory():
+    clean = _cloud(500, 4)
+    renderer = CpuRenderer(clean, threads=1)
+    layer = make_layer(clean, np.zeros(0, np.int64), len(clean), renderer.settings)
+    first, second = (renderer.frame(camera) for camera in _cameras()[:2])
+    marked = np.arange(500) < 250
+    for frame, camera in ((first, _cameras()[0]), (second, _cameras()[1])):
+        np.testing.assert_array_equal(frame.edited(layer).rgb, renderer.render(camera).rgb)
+        colors = np.repeat(marked[:, None], 3, axis=1).astype(np.float32)
+        whole = renderer.recolored(colors).render(camera).rgb[..., 0]
+        np.testing.assert_array_equal(frame.weight(marked), whole)

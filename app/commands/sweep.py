@@ -84,6 +84,9 @@ class Sweep:
         if not self.json:
             say(f"{progress.done} scores ({progress.errors} errors), {progress.skipped} not "
                 f"observable, {time.monotonic() - start:.1f} s")  # fmt: skip
+            for name, victim in progress.victims.items():
+                if victim.usage:
+                    say(f"{name}: {victim.usage}")
         if failed:
             raise InputError(failed[0].message)
 

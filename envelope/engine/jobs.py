@@ -124,7 +124,10 @@ class ScoredView:
 
 @dataclass(frozen=True)
 class VictimProgress:
-    """One victim of a service. calls, pictures: forward passes and pictures in them."""
+    """One victim of a service. calls, pictures: forward passes and pictures in them.
+
+    usage: what its calls cost, in words; "" for a victim that runs here.
+    """
 
     state: VictimState
     message: str = ""
@@ -132,6 +135,7 @@ class VictimProgress:
     pictures: int = 0
     picture_ms: float | None = None
     errors: int = 0
+    usage: str = ""
 
 
 @dataclass(frozen=True)

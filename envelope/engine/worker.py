@@ -83,9 +83,11 @@ class VictimWorker:
     @property
     def progress(self) -> VictimProgress:
         """A snapshot of the counters."""
+        usage = getattr(self.victim, "usage", None)
         return VictimProgress(
-            self.state, self.message, self.calls, self.pictures, self.picture_ms, self.errors
-        )
+            self.state, self.message, self.calls, self.pictures, self.picture_ms, self.errors,
+            "" if usage is None else str(usage),
+        )  # fmt: skip
 
     @property
     def prompt(self) -> str:

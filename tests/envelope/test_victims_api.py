@@ -377,5 +377,8 @@ def test_a_server_that_dies_in_mid_sweep_leaves_error_rows_and_the_sweep_goes_on
     assert len(others) == 40
     assert {score.answer.status for score in others} == {"ok"}
     assert (progress.state, progress.errors, progress.left) == ("finished", 28, 0)
+    # each picture that failed was asked for twice, in a batch and alone; good ones once
+    assert progress.victims["remote"].usage.startswith("68 requests (0 retries, 56 pictures failed)")
+    assert progress.victims["colors"].usage == ""
     prompts = {score.prompt for score in scores if score.victim == "remote"}
     assert prompts == {"Locate the red board, report the bbox coordinates in JSON format."}

@@ -55,6 +55,7 @@ class VictimDesk:
         self.label = label
         self._loader = loader or _load
         self._lock = threading.Lock()
+        self._loading_one = threading.Lock()
         self._loaded: dict[str, Victim] = {}
         self._chosen: list[str] = []
         self._loading: set[str] = set()
@@ -118,13 +119,12 @@ class VictimDesk:
     def load(self, spec: str) -> Victim:
         """The victim `spec`, loaded now if it was not yet. Raises InputError with one sentence."""
         with self._lock:
-            victim = self._loaded.get(spec)
-            if victim is not None:
+            if (victim := self._loaded.get(spec)) is not None:
                 return victim
             self._loading.add(spec)
             self._problems.pop(spec, None)
         try:
-            victim = self._loader(spec, self.label)
+            victim = self._load_in_turn(spec)
         except InputError as error:
             with self._lock:
                 self._problems[spec] = str(error)
@@ -132,8 +132,18 @@ class VictimDesk:
         finally:
             with self._lock:
                 self._loading.discard(spec)
-        with self._lock:
-            return self._loaded.setdefault(spec, victim)
+        return victim
+
+    def _load_in_turn(self, spec: str) -> Victim:
+        """One at a time: whole packages are imported here, and some fail when two threads do."""
+        with self._loading_one:
+            with self._lock:
+                if (victim := self._loaded.get(spec)) is not None:
+                    return victim
+            victim = self._loader(spec, self.label)
+            with self._lock:
+                self._loaded[spec] = victim
+            return victim
 
     def set_label(self, label: str) -> None:
         """Ask for another class. Raises InputError when a chosen victim does not know it."""

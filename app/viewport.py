@@ -78,6 +78,7 @@ class Viewport:
         self.victims_eye = False
         self._markers_hidden = False
         self.captures_shown = False
+        self._standing_at: int | None = None
         self.gizmo = Gizmo(server.scene, on_drag)
 
     @property
@@ -188,6 +189,12 @@ class Viewport:
             self._keep("captures", node)
 
     @_alone
+    def stand_at_capture(self, index: int | None) -> None:
+        """Take away the frustum that somebody now looks out of; the others are shown."""
+        self._standing_at = index
+        self._show_groups()
+
+    @_alone
     def show_thumbnail(self, index: int, picture: NDArray[np.uint8]) -> None:
         """Put what a capture camera sees into its frustum."""
         nodes = self._nodes.get("captures", [])
@@ -252,6 +259,9 @@ class Viewport:
         for group in ("outline", "target", *MARKERS):
             for node in self._nodes.get(group, []):
                 node.visible = self._shows(group)
+        if self._standing_at is not None and self.captures_shown:
+            for node in self._nodes.get("captures", [])[self._standing_at :][:1]:
+                node.visible = False
         self.gizmo.set_visible(self._shows("outline") and not self._markers_hidden)
 
     def _light_flatly(self) -> None:

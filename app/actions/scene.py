@@ -147,5 +147,6 @@ class SceneActions(ActionGroup):
             raise InputError("this scene comes without capture cameras")
         index %= len(cameras)
         self._viewer.panels.scene.show_capture(index)
+        self._viewer.viewport.stand_at_capture(index)
         if client is not None:
             self._viewer.fly_to(cameras[index].camera, client)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -41,6 +43,26 @@ def test_a_victim_is_loaded_once_however_often_it_is_chosen():
     for slot in desk.slots():
         assert slot.load().info.name == slot.name
     assert calls == ["a", "b"]
+
+
+def test_victims_are_loaded_one_at_a_time_and_each_once():
+    at_work, most, calls = [0], [0], []
+
+    def load(spec: str, label: str):
+        at_work[0] += 1
+        most[0] = max(most[0], at_work[0])
+        calls.append(spec)
+        time.sleep(0.05)
+        at_work[0] -= 1
+        return _victim(spec)
+
+    desk = VictimDesk("stop sign", load)
+    threads = [threading.Thread(target=desk.load, args=(name,)) for name in "aabbc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] and sorted(calls) == ["a", "b", "c"]
 
 
 def test_slots_load_the_victim_they_name_and_ask_for_the_class():

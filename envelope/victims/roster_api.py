@@ -19,7 +19,7 @@ ENTRIES = (
         takes="ADDRESS?model=NAME&profile=" + "|".join(FAMILIES),
         options=(
             "model", "profile", "prompt", "size", "tokens", "timeout", "tries", "concurrency",
-            "units", "order", "key", "price_in", "price_out",
+            "units", "order", "penalty", "key", "price_in", "price_out",
         ),
         input_size=(448, 448),
         convention="as the profile says; units and order are declared for the profile json",

@@ -69,11 +69,15 @@ def test_what_is_sent_and_read() -> None:
         assert body["messages"][0]["content"][1]["text"] == victim.prompt_for("red board")
         np.testing.assert_array_equal(shown_picture(body), images[0])
         assert "Authorization" not in server.headers[0]
+        assert "repetition_penalty" not in body
         # by default pictures are stretched to the size of the paper; the box does not move
         square = victim_at(server.address)
         assert square.predict(images, "x")[0].box == pytest.approx((10, 12, 30, 54))
         assert shown_picture(server.bodies[1]).shape == (448, 448, 3)
         assert victim.usage.prompt_tokens == 100
+        # a server's own penalty would change digits
+        victim_at(server.address, "&penalty=1").predict(images, "x")
+        assert server.bodies[2]["repetition_penalty"] == 1
 
 
 def test_colors_and_rows_arrive_the_right_way_round() -> None:

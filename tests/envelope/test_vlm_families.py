@@ -137,6 +137,14 @@ def test_white_box(victim) -> None:
     assert all(p.grad is None and not p.requires_grad for p in victim.model.parameters())
 
 
+def test_answers_of_different_lengths_do_not_disturb_each_other(victim) -> None:
+    images = torch.from_numpy(pictures()).permute(0, 3, 1, 2).float() / 255
+    boxes = [BOXES[0], (0.0, 1.0, 100.0, 7.0)]
+    together = victim.suppression_loss(images, LABEL, boxes)
+    alone = [victim.suppression_loss(images[i : i + 1], LABEL, boxes[i : i + 1]) for i in (0, 1)]
+    assert together.tolist() == pytest.approx([float(one) for one in alone], abs=1e-4)
+
+
 def test_white_box_of_a_model_that_writes_no_box(victim, monkeypatch) -> None:
     from envelope.victims.protocols import Grounding
 

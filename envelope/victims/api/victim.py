@@ -30,13 +30,18 @@ _MOST_KEPT = 64
 
 @dataclass(frozen=True)
 class ApiSettings:
-    """How a model is asked. side: pictures are stretched to side x side, 0: sent as they are."""
+    """How a model is asked.
+
+    side: pictures are stretched to side x side pixels, 0: they are sent as they are.
+    penalty: for repetition; None leaves it to the server, which may have one by default.
+    """
 
     model: str
     variant: str = "native"
     side: int = 448
     max_tokens: int = 256
     concurrency: int = 4
+    penalty: float | None = None
 
 
 class ApiVictim:
@@ -130,12 +135,14 @@ class ApiVictim:
             {"type": "image_url", "image_url": {"url": url}},
             {"type": "text", "text": prompt},
         ]
+        penalty = self.settings.penalty
         return {
             "model": self.settings.model,
             "messages": [{"role": "user", "content": content}],
             "temperature": 0,
             "max_tokens": self.settings.max_tokens,
             "stream": False,
+            **({} if penalty is None else {"repetition_penalty": penalty}),
         }
 
 
@@ -159,6 +166,7 @@ def load_api(request: Request) -> ApiVictim:
         "side": settings.side,
         "max_tokens": settings.max_tokens,
         "temperature": 0,
+        "repetition_penalty": settings.penalty,
     }
     info = VictimInfo(
         name=request.spec,
@@ -197,6 +205,7 @@ def _settings(request: Request) -> ApiSettings:
         0 if native else int(number_option(request, "size", 448, 56, 4096)),
         int(number_option(request, "tokens", 256, 4, 8192)),
         int(number_option(request, "concurrency", 4, 1, 64)),
+        number_option(request, "penalty", 1.0, 0.1, 10) if "penalty" in request.options else None,
     )
 
 

@@ -22,11 +22,13 @@ from scene.up import estimate_up
 FRAMES_FILE = "frame_annotations.jgz"
 SEQUENCES_FILE = "sequence_annotations.jgz"
 _MAX_FRAMES = 20_000
-# CO3D's categories are COCO's classes without the spaces.
+# CO3D's categories are COCO's classes without the spaces, some of them shortened, and toys.
 _LABELS = {"stopsign": "stop sign", "parkingmeter": "parking meter", "hotdog": "hot dog",
            "baseballbat": "baseball bat", "baseballglove": "baseball glove",
            "cellphone": "cell phone", "teddybear": "teddy bear", "hairdryer": "hair drier",
-           "wineglass": "wine glass"}  # fmt: skip
+           "wineglass": "wine glass", "hydrant": "fire hydrant", "plant": "potted plant",
+           "ball": "sports ball", "toybus": "toy bus", "toyplane": "toy plane",
+           "toytrain": "toy train", "toytruck": "toy truck"}  # fmt: skip
 # PyTorch3D's camera axes (x left, y up) to ours.
 _OPENCV_FROM_PYTORCH3D = np.diag([-1.0, -1.0, 1.0])
 

@@ -129,3 +129,15 @@ def test_a_long_list_is_read_piece_by_piece(tmp_path):
     write_jgz(category / "frame_annotations.jgz", frames)
     capture = load_capture(category / "s3")
     assert capture.notes[1].startswith("1 of 429 frames used")
+
+
+@pytest.mark.parametrize(
+    ("category", "label"),
+    [("hydrant", "fire hydrant"), ("plant", "potted plant"), ("ball", "sports ball"), ("car", "car")],
+)
+def test_labels_are_names_that_detectors_know(tmp_path, category, label):
+    folder = write_category(tmp_path, [frame(1, A, BOUNDS)])
+    renamed = folder.rename(tmp_path / category)
+    (item,) = load_capture(renamed).frames
+    assert item.mask is not None
+    assert item.mask.label == label

@@ -51,6 +51,7 @@ class FrameMask:
 class FrameBox:
     """A labelled box in a photo: xyxy pixels of the UNDISTORTED picture, edges exclusive.
 
+    The box ends at the picture's edges.
     track: the same name in every photo for the same object, "" where the data does not say.
     """
 
@@ -235,22 +236,38 @@ def _changed_box(box: TargetBox, change: Normalisation) -> TargetBox:
 def read_picture(source: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
     """A picture file as (H, W, 3|4) uint8 sRGB, as stored: orientation tags are not applied.
 
-    Capture formats give intrinsics for the stored pixels. name: for messages, where `source` is
-    not a file. Raises InputError.
+    Capture formats give intrinsics for the stored pixels. 16-bit gray is brought to 8 bits. name:
+    for messages, where `source` is not a file. Raises InputError.
     """
     from PIL import Image, UnidentifiedImageError
 
     label = name or str(source)
     try:
         with Image.open(source) as picture:
+            if picture.mode.startswith("I;16"):
+                return np.repeat(_eight_bits(np.asarray(picture))[..., None], 3, axis=2)
+            if picture.mode in ("I", "F"):
+                raise InputError(
+                    f"{label}: wanted a picture of 8 or 16 bits a channel, found "
+                    f"{'32-bit integers' if picture.mode == 'I' else 'floating-point numbers'}"
+                )
             alpha = "A" in picture.getbands() or "transparency" in picture.info
             return np.asarray(picture.convert("RGBA" if alpha else "RGB"))
     except FileNotFoundError as error:
         raise InputError(f"{label}: no such picture") from error
+    except InputError:
+        raise
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
         raise InputError(f"{label}: wanted a picture (JPEG, PNG, ...), found {error}") from error
     except Image.DecompressionBombError as error:
         raise InputError(f"{label}: the picture is too large to open ({error})") from error
+
+
+def _eight_bits(gray: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """16-bit values to 8 bits; masks of zeros and ones stay as they are."""
+    if gray.max(initial=0) <= 1:
+        return gray.astype(np.uint8)
+    return np.round(gray / 257).astype(np.uint8)
 
 
 def _gray(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

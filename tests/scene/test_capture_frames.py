@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from scene.camera import Camera
-from scene.capture import Capture, Frame
+from scene.capture import Capture, Frame, FrameMask
 from scene.captures.lens import Lens, _undistortion
 from scene.errors import InputError
 
@@ -138,3 +138,19 @@ def test_holding_out_every_third():
         False,
         False,
     ]
+
+
+def test_16_bit_gray_is_scaled_and_not_cut_at_255(tmp_path):
+    camera = Camera(np.eye(4), np.eye(3), 3, 1)
+    deep = np.array([[0, 200, 65535 // 2]], np.uint16)
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    item = Frame("a", camera, tmp_path / "deep.png", mask=FrameMask("use", tmp_path / "deep.png"))
+    np.testing.assert_allclose(item.load_image()[0, :, 1], [0, 0, 0.5], atol=0.004)
+    np.testing.assert_allclose(item.load_mask()[0], [0, 0, 0.5], atol=0.004)
+    # zeros and ones mean black and white here too
+    Image.fromarray((deep > 0).astype(np.uint16)).save(tmp_path / "ones.png")
+    ones = Frame("a", camera, tmp_path / "deep.png", mask=FrameMask("use", tmp_path / "ones.png"))
+    np.testing.assert_array_equal(ones.load_mask(), [[0, 1, 1]])
+    Image.fromarray(deep.astype(np.float32)).save(tmp_path / "float.tiff")
+    with pytest.raises(InputError, match="8 or 16 bits a channel, found floating-point numbers"):
+        Frame("a", camera, tmp_path / "float.tiff").load_image()

@@ -19,7 +19,7 @@ from scene.gaussians import quaternions_to_matrices
 from scene.up import estimate_up
 
 _MODEL_FOLDERS = ("", "sparse/0", "sparse", "reconstruction", "colmap/sparse/0", "dense/sparse")
-_MASK_FOLDERS = ("masks", "../masks", "mask", "../mask")
+_MASK_FOLDERS = ("masks", "mask")
 _PICTURE_FOLDERS = ("images", "../images", "../../images", "../../../images", "input", "")
 
 # How each COLMAP model's parameters map to ours: indices of fx, fy, cx, cy, the lens, and the
@@ -133,7 +133,8 @@ def _picture_folder(folder: Path, model_folder: Path, model: ColmapModel) -> Pat
 
 
 def _mask_folder(folder: Path, pictures: Path) -> Path | None:
-    candidates = [root / name for root in dict.fromkeys([folder, pictures])
+    """The masks' folder in the capture's, else beside or in the pictures'."""
+    candidates = [root / name for root in dict.fromkeys([folder, pictures / "..", pictures])
                   for name in _MASK_FOLDERS]  # fmt: skip
     return next((candidate for candidate in candidates if candidate.is_dir()), None)
 

@@ -142,6 +142,14 @@ def test_masks_are_found_by_either_name(tmp_path, name):
     np.testing.assert_allclose(frame.load_mask((4, 1)), [[0, 0, 1, 1]])
 
 
+def test_masks_beside_the_capture_are_not_its_own(tmp_path):
+    (tmp_path / "plaza").mkdir()
+    (tmp_path / "masks").mkdir()
+    folder = write_text(tmp_path / "plaza")
+    Image.new("L", (80, 60)).save(tmp_path / "masks/a b.png.png")
+    assert load_capture(folder).frames[0].mask is None
+
+
 @pytest.mark.parametrize(
     "camera", ["SIMPLE_PINHOLE 80 60 100 41 28", "SIMPLE_RADIAL 80 60 100 41 28 0"]
 )

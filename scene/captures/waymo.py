@@ -52,14 +52,15 @@ def waymo_capture(segment: WaymoSegment, path: Path) -> Capture:
     times = {time: i for i, time in enumerate(sorted({p.time_us for p in segment.pictures}))}
     order = sorted(segment.pictures, key=lambda p: (p.time_us, p.camera))
     frames = tuple(_frame(segment, picture, times, path) for picture in order)
+    boxes = tuple(b for box in segment.boxes if (b := _world_box(segment, box)) is not None)
     capture = Capture(
         frames=frames,
         up=(0.0, 0.0, 1.0),
         up_source="the Waymo world's z axis",
         metres_per_unit=1.0,
         format="Waymo",
-        boxes=tuple(b for box in segment.boxes if (b := _world_box(segment, box)) is not None),
-        notes=(*segment.notes, *_notes(frames, segment)),
+        boxes=boxes,
+        notes=(*segment.notes, *_notes(frames, segment, len(boxes))),
     )
     start = min(segment.vehicle_poses) if segment.vehicle_poses else None
     origin = frames[0].camera.center if start is None else segment.vehicle_poses[start][:3, 3]
@@ -102,12 +103,13 @@ def _frame(
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
     marked = [box for box in picture.boxes if _is_box(box.center, box.size)]
+    shown = [box for mark in marked if (box := _frame_box(mark, camera, lens)) is not None]
     return Frame(
         f"{times[picture.time_us]:03d}_{name}",
         camera,
         lens=lens,
         encoded=picture.encoded,
-        boxes=tuple(_frame_box(box, lens) for box in marked),
+        boxes=tuple(shown),
     )
 
 
@@ -115,11 +117,16 @@ def _is_box(center: tuple[float, ...], size: tuple[float, ...]) -> bool:
     return bool(np.isfinite([*center, *size]).all() and min(size) > 0)
 
 
-def _frame_box(box: WaymoBox2D, lens: Lens | None) -> FrameBox:
+def _frame_box(box: WaymoBox2D, camera: Camera, lens: Lens | None) -> FrameBox | None:
+    """The box in the undistorted picture; None where all of it is beyond that picture's edges."""
     (x, y), (w, h) = box.center, box.size
     xyxy = (x - w / 2, y - h / 2, x + w / 2, y + h / 2)
-    label = LABEL_NAMES.get(box.kind, "object")
-    return FrameBox(label, lens.undistort_box(xyxy) if lens else xyxy, box.track)
+    x0, y0, x1, y1 = lens.undistort_box(xyxy) if lens else xyxy
+    x0, x1 = max(x0, 0.0), min(x1, float(camera.width))
+    y0, y1 = max(y0, 0.0), min(y1, float(camera.height))
+    if x0 >= x1 or y0 >= y1:
+        return None
+    return FrameBox(LABEL_NAMES.get(box.kind, "object"), (x0, y0, x1, y1), box.track)
 
 
 def _world_box(segment: WaymoSegment, box: WaymoBox3D) -> LabelledBox | None:
@@ -138,8 +145,13 @@ def _world_box(segment: WaymoSegment, box: WaymoBox3D) -> LabelledBox | None:
     return LabelledBox(target, box.track, box.time_us / 1e6)
 
 
-def _notes(frames: tuple[Frame, ...], segment: WaymoSegment) -> list[str]:
+def _notes(frames: tuple[Frame, ...], segment: WaymoSegment, placed: int) -> list[str]:
     notes = []
+    if segment.vehicle_poses and placed < len(segment.boxes):
+        notes.append(
+            f"{len(segment.boxes) - placed} of {len(segment.boxes)} 3D boxes are left out: without "
+            f"extent, or the vehicle's pose at their moment is not there"
+        )
     if any(frame.lens for frame in frames):
         notes.append("lens distortion is taken out of the pictures as they are read")
     moved = max(picture.moved_m for picture in segment.pictures)

@@ -61,7 +61,7 @@ def read_parquet_segment(path: Path, segment: str | None = None) -> WaymoSegment
     if "vehicle_pose" in files:
         column = "[VehiclePoseComponent].world_from_vehicle.transform"
         for row in _rows(files["vehicle_pose"], (_TIME, column)):
-            drive.vehicle_poses[_whole(row[_TIME])] = pose_matrix(
+            drive.vehicle_poses[_time(row, files["vehicle_pose"])] = pose_matrix(
                 row[column] or (), f"{files['vehicle_pose']}: {column}"
             )
     seen = _camera_boxes(files["camera_box"]) if "camera_box" in files else {}
@@ -124,7 +124,7 @@ def _read_pictures(
     speed = [f"{part}velocity.linear_velocity.{axis}" for axis in "xyz"]
     shutter = [f"{part}rolling_shutter_params.camera_{n}_time" for n in ("trigger", "readout_done")]
     for i, row in enumerate(_rows(path, (_TIME, _CAMERA), (pose, *speed, *shutter))):
-        camera, time_us = _camera_number(row[_CAMERA], path), _whole(row[_TIME])
+        camera, time_us = _camera_number(row[_CAMERA], path), _time(row, path)
         velocity = np.array([_finite(row.get(n)) for n in speed])
         seconds = _finite(row.get(shutter[1])) - _finite(row.get(shutter[0]))
         moved = float(np.linalg.norm(velocity)) * seconds if 0 < seconds < 1 else 0.0
@@ -148,7 +148,7 @@ def _camera_boxes(path: Path) -> dict[tuple[int, int], list[WaymoBox2D]]:
     found: dict[tuple[int, int], list[WaymoBox2D]] = {}
     for row in _rows(path, (_TIME, _CAMERA, *sides, kind), (track,)):
         x, y, w, h = (_finite(row[n]) for n in sides)
-        key = _whole(row[_TIME]), _camera_number(row[_CAMERA], path)
+        key = _time(row, path), _camera_number(row[_CAMERA], path)
         box = WaymoBox2D(_whole(row[kind]), (x, y), (w, h), str(row.get(track) or ""))
         found.setdefault(key, []).append(box)
     return found
@@ -165,7 +165,7 @@ def _read_lidar_boxes(path: Path, drive: WaymoSegment) -> None:
         drive.boxes.append(
             WaymoBox3D(
                 _whole(row[kind]), (x, y, z), (length, width, height), _finite(row[heading]),
-                str(row.get(track) or ""), _whole(row[_TIME]),
+                str(row.get(track) or ""), _time(row, path),
             )
         )  # fmt: skip
 
@@ -177,6 +177,14 @@ def _camera_number(value: Any, path: Path) -> int:
     if not isinstance(value, int):
         raise InputError(f"{path}: {_CAMERA}: wanted a camera's number or name, found "
                          f"{value!r:.40}")  # fmt: skip
+    return value
+
+
+def _time(row: dict[str, Any], path: Path) -> int:
+    """The row's moment, by which poses, pictures and boxes are joined."""
+    value = row[_TIME]
+    if not isinstance(value, int):
+        raise InputError(f"{path}: {_TIME}: wanted whole microseconds, found {value!r:.40}")
     return value
 
 

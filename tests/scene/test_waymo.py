@@ -9,6 +9,8 @@ from PIL import Image
 
 from scene.captures import CaptureOptions, load_capture
 from scene.captures.crc32c import crc32c
+from scene.captures.waymo import _frame_box, waymo_camera
+from scene.captures.waymo_data import WaymoBox2D, WaymoCalibration
 from scene.captures.waymo_parquet import read_parquet_segment
 from scene.errors import InputError
 from scene.inspect import describe
@@ -241,3 +243,40 @@ def test_the_real_parquet_poses_are_read(real_data):
     pytest.importorskip("pyarrow")
     with pytest.raises(InputError, match="found vehicle_pose, camera_hkp"):
         read_parquet_segment(real_data / "waymo/v2")
+
+
+def test_moments_that_are_no_whole_numbers_are_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    root = made.write_parquet(tmp_path)
+    file = root / "vehicle_pose" / "segment-x.parquet"
+    table = pq.read_table(file)
+    name = "key.frame_timestamp_micros"
+    times = table[name].cast(pa.float64())
+    pq.write_table(table.set_column(table.schema.get_field_index(name), name, times), file)
+    with pytest.raises(InputError, match=r"vehicle_pose.*wanted whole microseconds, found"):
+        load_capture(root)
+
+
+def test_boxes_without_extent_are_counted(tmp_path):
+    labels = [made.laser_label(), made.laser_label(track="flat", size=(0.0, 1.0, 1.0))]
+    capture = load_capture(made.write_tfrecord(tmp_path / "a.tfrecord", made.frame(labels=labels)))
+    assert len(capture.boxes) == 1
+    assert any(note.startswith("1 of 2 3D boxes are left out") for note in capture.notes)
+
+
+def test_2d_boxes_end_at_the_pictures_edge():
+    calibration = WaymoCalibration(
+        (100.0, 120.0, 41.0, 28.0, -0.2, 0.05, 0.001, -0.002, 0.0), np.eye(4), 80, 60
+    )
+    camera, lens = waymo_camera(calibration, np.eye(4))
+    assert lens is not None
+    assert min(lens.undistort_box((0, 0, 30, 20))) < 0
+    box = _frame_box(WaymoBox2D(2, (15, 10), (30, 20), "walker"), camera, lens)
+    assert box is not None
+    assert box.xyxy[:2] == (0, 0)
+    assert box.xyxy[2:] == pytest.approx(lens.undistort_box((0, 0, 30, 20))[2:])
+    # what the flat picture no longer shows is no box in it
+    assert _frame_box(WaymoBox2D(2, (0.2, 0.2), (0.1, 0.1), ""), camera, lens) is None
+    assert _frame_box(WaymoBox2D(2, (90, 10), (10, 10), ""), camera, None) is None

@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from scene.errors import InputError
 from scene.io.ply_file import read_ply_elements, read_ply_header
 
+_UNIT_AND_ROUNDING = 1.001
+
 
 def load_points(
     path: str | Path,
 ) -> tuple[NDArray[np.float64], NDArray[np.float32] | None]:
     """Points (P, 3) float64 and their sRGB colors (P, 3) float32 in [0, 1], None where absent.
 
-    Rows that are not finite are left out. Raises InputError.
+    Rows that are not finite are left out. Colors in floating point are 0 to 1, or 0 to 255 where
+    any of them is above 1. Raises InputError.
     """
     header = read_ply_header(Path(path))
     vertex = header.element("vertex")
@@ -30,4 +33,6 @@ def load_points(
     colors = np.stack([rows[c].astype(np.float32) for c in ("red", "green", "blue")], axis=1)
     if rows.dtype["red"].kind in "ui":
         colors /= np.float32(np.iinfo(rows.dtype["red"]).max)
+    elif colors.max(initial=0, where=np.isfinite(colors)) > _UNIT_AND_ROUNDING:
+        colors /= np.float32(255)
     return points[finite], np.clip(colors[finite], 0, 1)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from scene.errors import InputError
-from scene.gaussians import SH_C0
+from scene.gaussians import SH_C0, Gaussians
 from scene.io.checkpoint import arrays
 from scene.io.loaded import LoadedGaussians
 from scene.io.parameters import gaussians_from_parameters
@@ -28,6 +28,8 @@ _CHECKPOINT_FOLDER = "nerfstudio_models"
 _PREFIX = "_model."
 _MAX_CONFIG_BYTES = 1 << 19
 _LEVELS_UP = 3
+# Of a Gaussian's standard deviation, moving it by less is not seen.
+_COARSE = 0.1
 _UPRIGHT = ("up", "vertical", "pca")
 
 
@@ -144,7 +146,19 @@ def _in_frame(loaded: LoadedGaussians, path: Path, frame: str) -> LoadedGaussian
     gaussians = back.apply_to_gaussians(loaded.gaussians)
     if not np.isfinite(gaussians.means).all() or not (gaussians.scales > 0).all():
         raise InputError(f"{file}: its scale takes the scene out of the range of numbers")
-    return replace(loaded, gaussians=gaussians, notes=(*loaded.notes, note), up=up)
+    notes = (*loaded.notes, note, *_coarse(gaussians))
+    return replace(loaded, gaussians=gaussians, notes=notes, up=up)
+
+
+def _coarse(gaussians: Gaussians) -> list[str]:
+    """A note where the original frame's coordinates leave single precision too few digits."""
+    step = float(np.spacing(np.abs(gaussians.means).max()))
+    if step < _COARSE * float(np.median(gaussians.scales)):
+        return []
+    return [
+        f"the original frame's origin is so far away that positions are rounded to {step:.2g} "
+        f"units, visibly; keep the normalised frame (frame 'normalised') to avoid that"
+    ]
 
 
 def _find(path: Path, name: str) -> Path | None:

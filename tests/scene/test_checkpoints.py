@@ -270,3 +270,12 @@ def test_a_run_without_checkpoint(tmp_path):
     (tmp_path / "config.yml").write_text(CONFIG)
     with pytest.raises(InputError, match="no checkpoint"):
         load_gaussians(tmp_path)
+
+
+@pytest.mark.parametrize(("shift", "said"), [(1e6, True), (100.0, False)])
+def test_an_original_frame_too_far_away_for_single_precision_is_said(tmp_path, shift, said):
+    # a normalised scene that stood at 1000 km: positions there are 6 cm apart
+    transform = {"transform": [[1, 0, 0, -shift], [0, 1, 0, 0], [0, 0, 1, 0]], "scale": 1}
+    write_run(tmp_path / "a", some_gaussians(20, 1), transform=transform)
+    notes = load_gaussians(tmp_path / "a").notes
+    assert any("rounded to 0.062 units" in note for note in notes) == said

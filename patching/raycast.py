@@ -23,6 +23,9 @@ BoolArray = NDArray[np.bool_]
 SUPERSAMPLE = 4
 """Sub-pixel rays per pixel and axis."""
 
+BAND_ROWS = 32
+"""Rows of rays that are worked at a time: their arrays stay in the cache."""
+
 OUTLINE_STEPS = 8
 """Points per edge by which the patch's window in a picture is found."""
 
@@ -101,20 +104,32 @@ def cast_patch(laid: Laid, camera: Camera, supersample: int = SUPERSAMPLE) -> Pa
     if window is None:
         return None
     rows, columns = window
-    x = _sub_pixels(columns, supersample)
-    y = _sub_pixels(rows, supersample)
-    directions = camera.rays(np.stack(np.meshgrid(x, y), axis=-1))
-    points, hit = laid.surface.intersect(camera.center, directions)
-    depth = (points - camera.center) @ camera.forward
-    uv = laid.to_uv(points)
-    inside = np.asarray(hit & ((uv >= 0) & (uv <= 1)).all(axis=-1) & (depth > 0))
-    met = points[inside]
-    inside[inside] = np.einsum("ni,ni->n", laid.outward_at(met), camera.center - met) > 0
+    x, y = _sub_pixels(columns, supersample), _sub_pixels(rows, supersample)
+    size = (len(y), len(x))
+    uv, inside, depth = np.empty((*size, 2)), np.empty(size, bool), np.empty(size)
+    for start in range(0, len(y), BAND_ROWS):
+        band = slice(start, start + BAND_ROWS)
+        uv[band], inside[band], depth[band] = _cast(laid, camera, x, y[band])
     if not inside.any():
         return None
     extent = _edge_lengths(laid, camera)
     sampled = (extent[0] * supersample, extent[1] * supersample)
     return PatchRays(rows, columns, supersample, uv, inside, depth, sampled)
+
+
+def _cast(
+    laid: Laid, camera: Camera, x: DoubleArray, y: DoubleArray
+) -> tuple[DoubleArray, BoolArray, DoubleArray]:
+    """uv, inside and depth (see `PatchRays`) of the rays through columns x and rows y."""
+    directions = camera.rays(np.stack(np.meshgrid(x, y), axis=-1))
+    points, hit = laid.surface.intersect(camera.center, directions)
+    depth = (points - camera.center) @ camera.forward
+    uv = laid.to_uv(points)
+    u, v = uv[..., 0], uv[..., 1]
+    inside = np.asarray(hit & (u >= 0) & (u <= 1) & (v >= 0) & (v <= 1) & (depth > 0))
+    met = points[inside]
+    inside[inside] = np.einsum("ni,ni->n", laid.outward_at(met), camera.center - met) > 0
+    return uv, inside, depth
 
 
 def visible_rays(rays: PatchRays, laid: Laid, median_depth: FloatArray) -> BoolArray:
@@ -133,17 +148,16 @@ def sample_patch(patch: Patch, rays: PatchRays) -> FloatArray:
 
     The texture is first averaged down to the sampling rate, so that fine print does not alias.
     """
-    from scipy.ndimage import map_coordinates
+    from patching.texture_kernel import sample_texture
 
     texture = averaged_down(premultiplied(patch), rays.sampled_size)
     height, width = texture.shape[:2]
     at = rays.uv[rays.inside]
     rows, columns = at[:, 1] * height - 0.5, at[:, 0] * width - 0.5
+    found = np.empty((len(at), texture.shape[2]), np.float32)
+    sample_texture(np.ascontiguousarray(texture, np.float32), rows, columns, found)
     samples = np.zeros((*rays.inside.shape, 4), dtype=np.float32)
-    for channel in range(4):
-        samples[rays.inside, channel] = map_coordinates(
-            texture[..., channel], [rows, columns], order=1, mode="nearest"
-        )
+    samples[rays.inside] = found
     return samples
 
 

@@ -23,7 +23,7 @@ from envelope.run import open_run
 from envelope.stage import Stage, StageSettings
 from envelope.store import ScoreStore
 from envelope.sweep import SweepPlan
-from envelope.victims.protocols import Detections, VictimInfo
+from envelope.victims.protocols import Detections, VictimInfo, takes_prompt
 from patching.adversarial import AdversarialScene
 from patching.anchor import Anchor
 from patching.edit import GaussianEdit, no_gaussians
@@ -71,9 +71,8 @@ class _Recorded:
         self.info = victim.info
         self.batches: list[Any] = []
         self._victim = victim
-
-    def prompt_for(self, label: str) -> str:
-        return str(self._victim.prompt_for(label))
+        if takes_prompt(victim):  # having the method is what tells that a victim is asked in words
+            self.prompt_for = victim.prompt_for
 
     def predict(self, images: np.ndarray, *prompt: str) -> Any:
         self.batches.append((images, prompt))
@@ -102,6 +101,9 @@ def _sweep(
     if not service.wait(600):
         raise RuntimeError("the sweep did not end within 600 s")
     took = clock.read()
+    failed = [name for name, v in service.progress().victims.items() if v.state == "failed"]
+    if failed:
+        raise RuntimeError(f"the sweep ran without {', '.join(failed)}")
     pictures = sum(len(images) for images, _ in victims[0].batches)
     service.close()
     store.close()

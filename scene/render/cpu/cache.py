@@ -49,6 +49,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, forceinline=False)
 
 
+def exact_kernel(function: Callable[..., Any]) -> Any:
+    """As `kernel`, every operation rounded by itself, as NumPy and SciPy round."""
+    return _compiled(function, forceinline=False, fastmath=False)
+
+
 def helper(function: Callable[..., Any]) -> Any:
     """As `kernel`, for small functions that are inlined into the kernels that call them."""
     return _compiled(function, forceinline=True)
@@ -81,12 +86,15 @@ def source_hash(module: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _compiled(function: Callable[..., Any], forceinline: bool) -> Any:
+def _compiled(
+    function: Callable[..., Any], forceinline: bool, fastmath: bool = True
+) -> Any:
     config: Any = numba.config
     before = config.CACHE_DIR  # Numba reads it when a function is decorated, not when it compiles
     config.CACHE_DIR = str(_module_folder(function.__module__))
     try:
-        return njit(forceinline=forceinline, **_OPTIONS)(function)
+        options = _OPTIONS if fastmath else {**_OPTIONS, "fastmath": False}
+        return njit(forceinline=forceinline, **options)(function)
     finally:
         config.CACHE_DIR = before
 

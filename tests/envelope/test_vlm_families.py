@@ -227,11 +227,34 @@ def test_the_checkpoints_own_penalties_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "size", [(448, 448), (100, 60), (640, 360), (4000, 3000), (30, 20), (37, 1000), (1024, 1025)]
+    "size", [(448, 448), (100, 60), (640, 360), (6000, 4000), (30, 20), (37, 1000), (1024, 1025)]
 )
 def test_qwen25_resize_is_the_processors(size: tuple[int, int]) -> None:
     from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 
     width, height = size
-    down, across = smart_resize(height, width, 28, 56 * 56, 28 * 28 * 1280)
+    down, across = smart_resize(height, width, 28, 3136, 12845056)
     assert resized(size) == (across, down)
+
+
+def test_at_448_every_family_sees_one_whole_picture() -> None:
+    """The size of the paper: no tiles, no slices, no further resize by a released processor."""
+    from transformers import (
+        GotOcr2ImageProcessor,
+        Lfm2VlImageProcessor,
+        MiniCPMV4_6ImageProcessor,
+        Qwen2VLImageProcessor,
+    )
+
+    picture = torch.zeros(3, 448, 448, dtype=torch.uint8)
+    made = Lfm2VlImageProcessor()(picture, return_tensors="pt", return_row_col_info=True)
+    assert (made["spatial_shapes"].tolist(), made["image_rows"].tolist()) == ([[28, 28]], [1])
+    made = MiniCPMV4_6ImageProcessor()(picture, return_tensors="pt")
+    assert (made["target_sizes"].tolist(), made["grids"]) == ([[32, 32]], [[0, 0]])
+    tiles = GotOcr2ImageProcessor(size={"height": 448, "width": 448})
+    made = tiles(picture, return_tensors="pt", crop_to_patches=True)
+    assert tuple(made["pixel_values"].shape) == (1, 3, 448, 448)
+    for patch, least in ((16, 65536), (14, 3136)):  # Qwen3-VL, Qwen2.5-VL
+        limits = {"shortest_edge": least, "longest_edge": 12845056}
+        made = Qwen2VLImageProcessor(patch_size=patch, size=limits)(picture, return_tensors="pt")
+        assert made["image_grid_thw"].tolist() == [[1, 448 // patch, 448 // patch]]

@@ -10,13 +10,14 @@ from envelope.victims.vlm.family import Box, Family, Written, scaled
 from envelope.victims.vlm.qwen3_vl import QWEN_PROMPTS, qwen_answer
 
 _STEP = 28  # patches of 14 pixels, merged by two
-_LEAST, _MOST = 56 * 56, 28 * 28 * 1280  # pixels, the released processor's limits
+_LEAST, _MOST = 4 * 28 * 28, 16384 * 28 * 28  # pixels, the released processor's limits
 
 
 def resized(size: tuple[int, int]) -> tuple[int, int]:
     """(width, height) to which the released processor resizes a picture of that size.
 
-    Whole multiples of 28 near the picture's own size, between 56 x 56 and 1 003 520 pixels.
+    Whole multiples of 28 near the picture's own size, between 3 136 and 12 845 056 pixels. A
+    server may be run with other limits; pictures of 448 x 448 stay as they are under all of them.
     """
     width, height = size
     across, down = (max(_STEP, round(side / _STEP) * _STEP) for side in size)

@@ -34,6 +34,9 @@ HEADER = struct.Struct("<4sIIBBBB")
 _STREAM = struct.Struct("<QQ")
 _EXTENSION = struct.Struct("<II")
 _FRAME_EXTENSION = 0xADBE0003
+# Harmonics between a minimum and a maximum of their own, from before extensions were settled.
+_HARMONICS_EXTENSION = 0xADBE0001
+_OLD_EXTENSIONS = tuple(struct.pack("<I", kind) for kind in (_HARMONICS_EXTENSION, 0xADBE0002))
 _RIGHT_UP_BACK, _RIGHT_DOWN_FORWARD = 4, 6
 _ANTIALIASED, _EXTENDED = 1, 2
 COLOR_SCALE = 0.15
@@ -82,7 +85,9 @@ def load_spz(path: str | Path) -> LoadedGaussians:
         raise InputError(f"{path}: wanted an SPZ file, but it is neither gzip nor begins with NGSP")
     n = header.count
     columns = [np.frombuffer(stream, np.uint8).reshape(n, -1) for stream in streams]
-    turned = _is_turned(path, extensions if header.flags & _EXTENDED else b"")
+    records = _records(extensions) if header.flags & _EXTENDED else {}
+    _refuse_old_extensions(path, header, records, streams[0])
+    turned = _is_turned(path, records)
     blocks = (
         _decode([column[first : first + BLOCK_ROWS] for column in columns], header, turned)
         for first in range(0, n, BLOCK_ROWS)
@@ -117,25 +122,44 @@ def _decode(columns: list[ByteArray], header: _Header, turned: bool) -> Rows:
     )
 
 
-def _is_turned(path: Path, extensions: bytes) -> bool:
-    """Whether the file is in SPZ's own frame; one extension can state another.
-
-    extensions: records of type, length, payload.
-    """
+def _records(extensions: bytes) -> dict[int, bytes]:
+    """Payloads by type, of records of type, length, payload; a cut-off one is left out."""
+    found = {}
     position = 0
     while position + _EXTENSION.size <= len(extensions):
         kind, length = _EXTENSION.unpack_from(extensions, position)
         position += _EXTENSION.size
-        if kind == _FRAME_EXTENSION and length == 4 and position + 4 <= len(extensions):
-            (frame,) = struct.unpack_from("<I", extensions, position)
-            if frame not in (0, _RIGHT_UP_BACK, _RIGHT_DOWN_FORWARD):
-                raise InputError(
-                    f"{path}: SPZ in coordinate system {frame} is not read (right-up-back and "
-                    f"right-down-forward are); save it in one of those"
-                )
-            return bool(frame != _RIGHT_DOWN_FORWARD)
+        if position + length <= len(extensions):
+            found[kind] = extensions[position : position + length]
         position += length
-    return True
+    return found
+
+
+def _refuse_old_extensions(
+    path: Path, header: _Header, records: dict[int, bytes], positions: bytes
+) -> None:
+    """Such files would open with wrong harmonics, or with extensions read as positions."""
+    own_range = header.sh_degree > 0 and _HARMONICS_EXTENSION in records
+    early = bool(header.flags & _EXTENDED) and positions.startswith(_OLD_EXTENSIONS)
+    if own_range or early:
+        raise InputError(
+            f"{path}: SPZ with extensions of an early draft (harmonics in a range of their own, or "
+            f"extensions before the positions) is not read; save it again with SPZ 3 or later"
+        )
+
+
+def _is_turned(path: Path, records: dict[int, bytes]) -> bool:
+    """Whether the file is in SPZ's own frame; one extension can state another."""
+    payload = records.get(_FRAME_EXTENSION, b"")
+    if len(payload) != 4:
+        return True
+    (frame,) = struct.unpack("<I", payload)
+    if frame not in (0, _RIGHT_UP_BACK, _RIGHT_DOWN_FORWARD):
+        raise InputError(
+            f"{path}: SPZ in coordinate system {frame} is not read (right-up-back and "
+            f"right-down-forward are); save it in one of those"
+        )
+    return bool(frame != _RIGHT_DOWN_FORWARD)
 
 
 def _parse_header(path: Path, data: bytes) -> _Header:

@@ -107,6 +107,18 @@ def test_a_stated_coordinate_system_is_heeded(tmp_path, frame):
     np.testing.assert_allclose(means, [[1, -2, 3]] if frame == 4 else [[1, 2, -3]])
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_extensions_of_an_early_draft_are_refused(tmp_path, early):
+    header = HEADER.pack(b"NGSP", 3, 1, 1, 12, 2, 0)
+    own_range = struct.pack("<BBff", 8, 8, -3, 3)
+    record = struct.pack("<I", 0xADBE0001) + (b"" if early else struct.pack("<I", 10)) + own_range
+    body = b"".join(spz_streams(3, 1))
+    data = header + (record + body if early else body + record)
+    (tmp_path / "a.spz").write_bytes(gzip.compress(data))
+    with pytest.raises(InputError, match="extensions of an early draft"):
+        load_gaussians(tmp_path / "a.spz")
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_cut_off_files_are_one_sentence(tmp_path, version):
     for cut in range(1, 25):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from scene.errors import InputError
 from scene.gaussians import Gaussians
-from scene.io.json_file import read_json_object
+from scene.io.json_file import finite_number, read_json_object
 from scene.io.loaded import LoadedGaussians
 from scene.io.reasons import reason
 
@@ -241,6 +241,17 @@ def _numbers(source: _Source, part: str, field: str, shape: tuple[int, ...]) -> 
         return values.astype(np.float32)
 
 
+def _codebook(source: _Source, part: str) -> FloatArray:
+    """(256,) values; an early writer left the first one empty, one step below the second."""
+    fields = source.meta[part]
+    values = fields.get("codebook")
+    if isinstance(values, list) and len(values) == 256 and values[0] is None:
+        second, last = finite_number(values[1]), finite_number(values[255])
+        if second is not None and last is not None:
+            fields["codebook"] = [second + (second - last) / 255, *values[1:]]
+    return _numbers(source, part, "codebook", (256,))
+
+
 def _means(source: _Source, count: int) -> FloatArray:
     """16 bits an axis between minimum and maximum of sign(x) log(1 + |x|)."""
     low, high = (_numbers(source, "means", name, (3,)) for name in ("mins", "maxs"))
@@ -267,7 +278,7 @@ def _quats(source: _Source, count: int) -> FloatArray:
 def _values(source: _Source, part: str, pixels: ByteArray, version: int) -> FloatArray:
     """Codebook entries (version 2), or values between each channel's minimum and maximum."""
     if version == 2:
-        return _numbers(source, part, "codebook", (256,))[pixels]
+        return _codebook(source, part)[pixels]
     channels = (pixels.shape[1],)
     low, high = (_numbers(source, part, name, channels) for name in ("mins", "maxs"))
     return np.asarray(low + (high - low) * (pixels / np.float32(255)), dtype=np.float32)
@@ -309,6 +320,6 @@ def _rest(source: _Source, count: int, version: int) -> FloatArray:
 def _dequantised(source: _Source, palette: ByteArray, version: int) -> FloatArray:
     """Palette bytes (P, K - 1, 3) to coefficients."""
     if version == 2:
-        return _numbers(source, "shN", "codebook", (256,))[palette]
+        return _codebook(source, "shN")[palette]
     low, high = (_numbers(source, "shN", name, ()) for name in ("mins", "maxs"))
     return np.asarray(low + (high - low) * (palette / np.float32(255)), dtype=np.float32)

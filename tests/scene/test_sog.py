@@ -83,6 +83,19 @@ def test_folder_meta_and_bundle_are_the_same_scene(tmp_path, version, degree):
         np.testing.assert_array_equal(other.gaussians.sh, scenes[0].gaussians.sh)
 
 
+def test_an_empty_first_codebook_value_is_one_step_below_the_second(tmp_path):
+    meta, files = one_pixel_each()
+    for part in ("scales", "shN"):
+        meta[part] = meta[part] | {"codebook": [None, *meta[part]["codebook"][1:]]}
+    g = load_gaussians(write_bundle(tmp_path / "a.sog", meta, files)).gaussians
+    # codebooks are -6 to -1 and -1 to 1 in 255 steps; the step is taken from 254 of them
+    low, step = -6 + 5 / 255, 5 * 254 / 255 / 255
+    np.testing.assert_allclose(np.log(g.scales[0]), [low - step, -1, -5], atol=1e-5)
+    low, step = -1 + 2 / 255, 2 * 254 / 255 / 255
+    np.testing.assert_allclose(g.sh[0, 1:].min(), low - step, atol=1e-5)
+    assert g.sh[0, 1:].max() == 1
+
+
 def test_the_hash_is_of_every_picture(tmp_path):
     meta = write_sog(tmp_path)
     before = load_scene(meta).provenance["sha256"]

@@ -2,7 +2,7 @@
 
 No cloning, splitting or resets. What has faded is put where opacity is, and opacities and sizes of
 all that then share a place are corrected so that the picture stays (the paper's equation 9). The
-number grows by a twentieth per round up to the cap. Noise on the positions of the faint explores;
+number grows round by round up to the cap. Noise on the positions of the faint explores;
 penalties on opacity and size make Gaussians fade that are not needed.
 """
 
@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from scene.reconstruct.densify import FAINTEST, Densified
+from scene.reconstruct.settings import ReconstructSettings
 from scene.render.cpu.records import FloatArray, morton_order
 from scene.render.cpu.training_pack import LOG_SCALE, LOGIT, MEAN, QUATERNION
 
 DoubleArray = NDArray[np.float64]
 
 GROWTH = 1.05
+"""Per round, at least; in 30,000 iterations that reaches any cap (the paper)."""
 MOST_SHARING = 51
 """Gaussians that may come to share a place in one round (the reference's limit)."""
 _HIGHEST = 1 - 1e-6
@@ -43,7 +45,18 @@ def shared(opacity: DoubleArray, count: NDArray[np.int64]) -> tuple[DoubleArray,
     return new, opacity / total
 
 
-def relocate(parameters: FloatArray, most: int, rng: np.random.Generator) -> Densified:
+def growth(count: int, most: int, settings: ReconstructSettings, iteration: int) -> float:
+    """Factor by which `count` Gaussians grow in this round, to be `most` halfway through."""
+    last = settings.densify_until * settings.iterations
+    rounds = (0.5 * (settings.densify_from + last) - iteration) / settings.densify_every
+    if rounds < 1:
+        return GROWTH
+    return max(GROWTH, (most / max(count, 1)) ** (1 / (rounds + 1)))
+
+
+def relocate(
+    parameters: FloatArray, most: int, rng: np.random.Generator, factor: float = GROWTH
+) -> Densified:
     """One round: dead rows go to live ones, then the number grows; at most `most` rows result.
 
     In what is returned, `cloned` counts those added, `split` those relocated; source is -1 where
@@ -58,7 +71,7 @@ def relocate(parameters: FloatArray, most: int, rng: np.random.Generator) -> Den
         _share(rows, hosts)
         rows[dead] = rows[hosts]
         anew[dead] = anew[hosts] = True
-    added = max(min(most, int(GROWTH * len(rows))) - len(rows), 0)
+    added = max(min(most, int(factor * len(rows))) - len(rows), 0)
     if added and len(dead) < len(opacity):
         hosts = _hosts(_opacity(rows), added, rng)
         _share(rows, hosts)
@@ -75,7 +88,10 @@ def relocate(parameters: FloatArray, most: int, rng: np.random.Generator) -> Den
 def add_penalties(
     gradients: FloatArray, parameters: FloatArray, opacity_penalty: float, scale_penalty: float
 ) -> None:
-    """Gradients of opacity_penalty * mean opacity + scale_penalty * mean sigma, added in place."""
+    """Gradients of opacity_penalty * mean opacity + scale_penalty * mean sigma, added in place.
+
+    scale_penalty: per world unit.
+    """
     count = len(parameters)
     opacity = _opacity(parameters)
     gradients[:, LOGIT] += opacity_penalty / count * opacity * (1 - opacity)

@@ -87,8 +87,7 @@ class CpuTraining:
         gradients = self._renderer.backward(seeds, self._screen_gradients, self._sightings)
         rates = self._rates(coefficients)
         if self._options.mcmc:
-            penalties = (self._options.opacity_penalty, self._options.scale_penalty)
-            mcmc.add_penalties(gradients, self._parameters, *penalties)
+            self._add_penalties(gradients)
         self._adam.step(self._parameters, gradients, rates)
         if self._options.mcmc:
             mcmc.jitter(self._parameters, self._options.noise * float(rates[MEAN]), rng)
@@ -96,6 +95,12 @@ class CpuTraining:
         known = np.isfinite(self.loss)
         smoothed = _SMOOTHING * self.loss + (1 - _SMOOTHING) * value
         self.loss = smoothed if known else value
+
+    def _add_penalties(self, gradients: NDArray[np.float32]) -> None:
+        """MCMC's; sizes are judged in extents, since a capture's unit may be anything."""
+        options = self._options
+        per_unit = options.scale_penalty / self._around.extent
+        mcmc.add_penalties(gradients, self._parameters, options.opacity_penalty, per_unit)
 
     def _tend(self) -> None:
         """What is done to the Gaussians every hundred or thousand iterations."""
@@ -211,7 +216,9 @@ class CpuTraining:
     def _densify(self) -> None:
         settings = self._settings
         if self._options.mcmc:
-            result = mcmc.relocate(self._parameters, settings.most_gaussians, self._rng)
+            most = settings.most_gaussians
+            factor = mcmc.growth(len(self._parameters), most, settings, self.iteration)
+            result = mcmc.relocate(self._parameters, most, self._rng, factor)
             self._take(result)
             return
         mean = (self._screen_gradients / np.maximum(self._sightings, 1)).astype(np.float32)

@@ -281,6 +281,14 @@ def test_the_dead_move_to_the_living_and_the_number_grows_to_the_cap():
     np.testing.assert_array_equal(mcmc.relocate(dead, 9, np.random.default_rng(0)).source, range(5))
 
 
+def test_a_short_run_grows_faster_to_reach_its_cap_halfway():
+    # rounds after iterations 100, 200, ... 500; halfway is 300
+    settings = replace(SMALL, iterations=500, densify_from=100, densify_every=100, densify_until=1)
+    assert mcmc.growth(1000, 8000, settings, 100) == pytest.approx(2)
+    assert mcmc.growth(4000, 8000, settings, 300) == 1.05
+    assert mcmc.growth(7990, 8000, settings, 100) == 1.05
+
+
 def test_relocation_keeps_the_picture():
     # a hundred places, each shared once by a dead one: the picture stays nearly as it was
     wall = parameters_of(_wall(200))

@@ -58,9 +58,9 @@ def memory_text(scene: Scene) -> str:
     gaussians = scene.gaussians
     arrays = (a for a in vars(gaussians).values() if isinstance(a, np.ndarray))
     mine = sum(array.nbytes for array in arrays)
-    text = f"{mine / 1e6:.0f} MB of Gaussians"
+    text = f"scene {mine / 1e6:.0f} MB"
     used = process_memory()
-    return text if used is None else f"{text}, {used / 1e9:.1f} GB in all"
+    return text if used is None else f"{text}, all {used / 1e9:.1f} GB"
 
 
 def process_memory() -> int | None:

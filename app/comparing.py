@@ -128,7 +128,7 @@ def difference_map(comparison: Comparison, ink: str) -> go.Figure:
             z=[[None if c is None else c.value for c in row] for row in rows],
             text=[[_in_cell(c) for c in row] for row in rows],
             hovertext=[[_hover(c) for c in row] for row in rows],
-            texttemplate="%{text}", textfont={"size": 11}, hoverinfo="text",
+            texttemplate="%{text}", textfont={"size": 9}, hoverinfo="text",
             colorscale=scale, zmin=-1, zmax=1, xgap=1, ygap=1,
             colorbar={"thickness": 10, "outlinewidth": 0},
         )
@@ -275,7 +275,9 @@ def _key(plan: SweepPlan, x: str, value: float, others: Mapping[str, float]) -> 
 
 
 def _in_cell(cell: CellDifference | None) -> str:
-    return "" if cell is None or cell.value is None else f"{cell.value:+.2f}"
+    if cell is None or cell.value is None:
+        return ""
+    return f"{cell.value:+.2f}".replace("0.", ".") if round(cell.value, 2) else "0"
 
 
 def _hover(cell: CellDifference | None) -> str:

@@ -103,9 +103,9 @@ class PatchPanel:
         self._gallery = gui.add_image(blank(PREVIEW_PX, 60, "no patches yet"), format="png")
         self._names = gui.add_dropdown("Patch", (NO_PATCH,), disabled=self._viewer.present)
         self._names.on_update(by_people(self._choose))
-        upload = gui.add_upload_button(
-            "Upload a picture", mime_type="image/*", visible=not self._viewer.present
-        )
+        if self._viewer.present:  # viser's upload button cannot be hidden
+            return
+        upload = gui.add_upload_button("Upload a picture", mime_type="image/*")
         upload.on_upload(
             lambda event: self._do(
                 lambda: self._actions.add_upload(

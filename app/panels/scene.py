@@ -37,6 +37,7 @@ class ScenePanel:
         self._name = Fact(gui, "Scene")
         self._facts = Fact(gui, "Holds", multiline=True)
         self._budget_fact = Fact(gui, "Browser", multiline=True)
+        self._memory = Fact(gui, "Memory")
         with gui.add_folder("Look"):
             self._build_look(gui)
         with gui.add_folder("Cameras", expand_by_default=False):
@@ -64,8 +65,8 @@ class ScenePanel:
             lines.append(f"target: {scene.target.label or 'unnamed'}")
         if (form := scene.provenance.get("format")) is not None:
             lines.append(f"format: {form}")
-        lines.append(memory_text(scene))
         self._facts.set("\n".join(lines))
+        self._memory.set(memory_text(scene))
         shown, total = self._viewer.viewport.shown, self._viewer.viewport.total
         note = ",\nthe target and the largest first" if shown < total else ""
         self._budget_fact.set(f"draws {thousands(shown)} of {thousands(total)}{note}")

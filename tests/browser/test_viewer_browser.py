@@ -301,6 +301,36 @@ def _choose(page, label: str, option: str) -> None:
     page.get_by_role("option", name=option).click()
 
 
+def test_capture_cameras_are_flown_through_and_one_becomes_the_anchor(page, viewer):
+    (client,) = viewer.server.get_clients().values()
+    cameras = viewer.session.scene.cameras
+    _tab(page, "Scene")
+    page.get_by_text("Cameras", exact=True).click()
+    page.get_by_role("button", name="next", exact=True).click()
+    _until(lambda: np.allclose(client.camera.position, cameras[1].camera.center, atol=1e-3))
+    _until(lambda: _text_of(page, "Camera") == "2: photo_1")
+    before = viewer.session.anchor_camera
+    page.get_by_role("button", name="Use as anchor").click()
+    _until(lambda: viewer.session.anchor_camera is not before)
+    center = viewer.session.anchor_camera.center
+    assert center == pytest.approx(cameras[1].camera.center, abs=1e-6)
+    _tab(page, "Patch")
+    page.get_by_role("button", name="Undo", exact=True).click()
+    _until(lambda: viewer.session.anchor_camera.center == pytest.approx(before.center, abs=1e-9))
+    _until(lambda: viewer.session.scoring is not None)
+
+
+def test_a_view_is_saved_and_gone_back_to(page, viewer):
+    viewer.go_to(Condition(azimuth_deg=15, yaw_deg=-4))
+    _tab(page, "Sweep")
+    page.get_by_role("button", name="save", exact=True).click()
+    _until(lambda: viewer.session.saved_views.names() == ("azimuth 15, yaw -4",))
+    viewer.go_to(Condition())
+    page.get_by_role("button", name="next", exact=True).click()
+    _until(lambda: viewer.session.condition == Condition(azimuth_deg=15, yaw_deg=-4))
+    _until(lambda: _field(page, "azimuth °") == "15")
+
+
 def test_a_reload_loses_nothing(page, viewer):
     viewer.go_to(Condition(azimuth_deg=-30, elevation_deg=10, focal=1.5))
     _open(page, viewer)

@@ -26,7 +26,7 @@ def sample_texture(
     for i in range(len(rows)):
         y = min(max(rows[i], 0.0), height - 1.0)
         x = min(max(columns[i], 0.0), width - 1.0)
-        top, left = int(math.floor(y)), int(math.floor(x))
+        top, left = math.floor(y), math.floor(x)
         down, right = y - top, x - left
         bottom, beside = min(top + 1, height - 1), min(left + 1, width - 1)
         for c in range(channels):

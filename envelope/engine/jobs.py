@@ -45,7 +45,7 @@ class ServiceSettings:
     call_timeout_s: float = 120.0
     tries: int = 3
     max_batch: int = 8
-    batch_ms: float = 250.0
+    batch_ms: float = 120.0
     memory_mb: float = 400.0
     hush_s: float = 2.0
 

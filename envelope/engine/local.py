@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from envelope.condition import ANCHOR, Condition
+from envelope.engine.drawing import Drawer
 from envelope.engine.jobs import (
     Item,
     Progress,
@@ -26,8 +27,8 @@ from envelope.engine.jobs import (
 )
 from envelope.engine.queue import SweepQueue
 from envelope.engine.worker import VictimWorker
-from envelope.stage import CleanRender, Stage
-from envelope.store import Score, ScoreStore, digest
+from envelope.stage import Picture, Stage
+from envelope.store import Score, ScoreStore, View, digest
 from envelope.sweep import DEFAULT_KINDS, SweepPlan
 from scene.errors import InputError
 
@@ -73,7 +74,7 @@ class ScoringService:
         self._focus: Condition = ANCHOR
         self._sweep = SweepQueue()
         self._message = ""
-        self._drawer = threading.Thread(target=self._draw_all, name="draw views", daemon=True)
+        self._drawer = Drawer(self)
         if store.geometry() != stage.geometry:
             store.set_geometry(stage.geometry)
         self._drawer.start()
@@ -158,7 +159,7 @@ class ScoringService:
         """How far the sweep is, and what the victims are doing."""
         with self.lock:
             victims = {name: worker.progress for name, worker in self._workers.items()}
-            failed = [name for name, worker in self._workers.items() if worker.state == "failed"]
+            failed = [name for name, victim in victims.items() if victim.state == "failed"]
             snapshot = self._sweep.progress(list(self._workers), failed, self._hashes)
             trouble = next((v.message for v in victims.values() if v.message), "")
             return replace(
@@ -190,8 +191,9 @@ class ScoringService:
 
     def hushed(self) -> bool:
         """Whether the sweep waits: it is paused, or the user's view is under way."""
-        if self._sweep.state == "paused":
-            return True
+        return self._sweep.state == "paused" or self._user_waits()
+
+    def _user_waits(self) -> bool:
         job = self._asked or self._current
         if job is None or (job is self._current and job.complete):
             return False
@@ -227,14 +229,13 @@ class ScoringService:
 
     def deliver(self, name: str, answered: list[tuple[Item, Score]]) -> None:
         """Store answers, then make them visible."""
-        jobs = {id(item.job): item.job for item, _ in answered}
-        for ident, job in jobs.items():
+        for job in {id(item.job): item.job for item, _ in answered}.values():
             assert job.view is not None
-            scores = [score for item, score in answered if id(item.job) == ident]
+            scores = [score for item, score in answered if item.job is job]
             try:
                 self.store.add_scores(scores, job.view)
             except sqlite3.Error as error:
-                self._cannot_store(error)
+                self.cannot_store(error)
                 return
         with self.lock:
             for item, score in answered:
@@ -245,81 +246,56 @@ class ScoringService:
             self.lock.notify_all()
         self._tell()
 
-    def _draw_all(self) -> None:
-        while (job := self._next_job()) is not None:
-            self._draw(job)
-
-    def _next_job(self) -> ViewJob | None:
+    def next_job(self) -> ViewJob | None:
         """The user's view, else the sweep's next; waits for one. None when the service closes."""
         with self.lock:
             while not self._closed:
                 if self._asked is not None:
                     return self._take_asked()
-                job = self._next_of_sweep()
-                if job is not None:
+                if (job := self._next_of_sweep()) is not None:
                     return job
                 self.lock.wait(0.2 if self._sweep.state == "running" else None)
         return None
 
     def _take_asked(self) -> ViewJob:
-        job, self._asked = self._asked, None
-        assert job is not None
-        self._current = job
-        return job
+        assert self._asked is not None
+        self._current, self._asked = self._asked, None
+        return self._current
 
     def _next_of_sweep(self) -> ViewJob | None:
         sweep = self._sweep
         ready = all(worker.state != "loading" for worker in self._workers.values())
         if sweep.state != "running" or not ready or self.hushed():
             return None
-        budget = self.settings.memory_mb * 1e6
-        while sweep.bytes_under_way() < budget and (nominal := sweep.pop()) is not None:
-            missing = sweep.missing(nominal, self._live(), self._hashes)
-            if not missing:
-                continue
-            key, actual, camera = self.stage.place(nominal)
-            kinds = tuple(k for k in sweep.kinds if any(kind == k for _, kind in missing))
-            job = ViewJob(key, nominal, actual, camera, "sweep", kinds, order=sweep.next_order())
-            job.waiting = missing
-            sweep.under_way.append(job)
-            return job
-        self._finish_if_done()
+        memory = self.settings.memory_mb * 1e6
+        job = sweep.take(memory, self._live(), self._hashes, self.stage.place)
+        if job is None:
+            self._finish_if_done()
+        return job
+
+    def interrupting(self) -> ViewJob | None:
+        """The user's view if there is a new one; waits while the last one is being scored."""
+        with self.lock:
+            while not self._closed:
+                if self._asked is not None:
+                    return self._take_asked()
+                if not self._user_waits():
+                    break
+                self.lock.wait(0.1)
         return None
 
-    def _draw(self, job: ViewJob) -> None:
-        """Draw a view step by step; the user's view cuts in between the steps of a sweep's."""
-        try:
-            clean = self.stage.clean(job.camera)
-            view = self.stage.observe(job.key, job.nominal, job.actual, job.camera, clean)
-            self.store.add_view(view)
-            with self.lock:
-                job.view = view
-                if job.origin == "view":
-                    self._expect_answers(job)
-            if job.origin == "sweep" and not view.observation.observable:
-                self._skip(job)
-                return
-            for kind in job.kinds:
-                self._draw_kind(job, kind, clean)
-        except sqlite3.Error as error:
-            self._cannot_store(error)
-        except Exception as error:  # one view that cannot be drawn must not end the service
-            logger.exception("view %s could not be drawn", job.nominal)
-            with self.lock:
-                job.error = self._message = f"{type(error).__name__}: {error}"
-                job.waiting.clear()
-                self._sweep.failed.add(job.key)
-                self._release(job)
+    def begun(self, job: ViewJob, view: View) -> bool:
+        """The view's truth is stored: expect answers, or skip what is never counted."""
         with self.lock:
-            job.drawn = True
-            job.seconds = time.perf_counter() - job.asked
-            self.lock.notify_all()
-        self._tell()
+            job.view = view
+            if job.origin == "view":
+                self._expect_answers(job)
+        if not (wanted := job.origin == "view" or view.observation.observable):
+            self._skip(job)
+        return wanted
 
-    def _draw_kind(self, job: ViewJob, kind: str, clean: CleanRender) -> None:
-        if job.origin == "sweep":
-            self._let_user_in()
-        picture, ms = self.stage.draw(kind, job.camera, clean)
+    def hand_out(self, job: ViewJob, kind: str, picture: Picture, ms: float) -> None:
+        """Put a picture into the inboxes of the victims that are to see it."""
         with self.lock:
             job.pictures[kind] = picture
             job.seconds = time.perf_counter() - job.asked
@@ -332,11 +308,21 @@ class ScoringService:
         if job.origin == "view":
             self._tell()
 
-    def _let_user_in(self) -> None:
+    def give_up(self, job: ViewJob, words: str) -> None:
+        """A view that cannot be drawn: nobody waits for it."""
         with self.lock:
-            asked = self._take_asked() if self._asked is not None else None
-        if asked is not None:
-            self._draw(asked)
+            job.error = self._message = words
+            job.waiting.clear()
+            self._sweep.failed.add(job.key)
+            self._release(job)
+
+    def finish(self, job: ViewJob) -> None:
+        """Nothing of the view is left to draw."""
+        with self.lock:
+            job.drawn = True
+            job.seconds = time.perf_counter() - job.asked
+            self.lock.notify_all()
+        self._tell()
 
     def _expect_answers(self, job: ViewJob) -> None:
         """Fill in what is stored already; wait for the rest.
@@ -398,7 +384,7 @@ class ScoringService:
     def _live(self) -> list[str]:
         return [name for name, worker in self._workers.items() if worker.state == "ready"]
 
-    def _cannot_store(self, error: sqlite3.Error) -> None:
+    def cannot_store(self, error: sqlite3.Error) -> None:
         """A full disk or a lost folder: stop, so that no work is done for nothing."""
         logger.error("%s: scores cannot be written: %s", self.store.path, error)
         with self.lock:

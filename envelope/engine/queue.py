@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,9 +11,13 @@ from envelope.condition import ANCHOR, AXES, Condition
 from envelope.engine.jobs import Progress, SweepState, ViewJob
 from envelope.store import ScoreKey, view_id
 from envelope.sweep import SweepPlan
+from scene.camera import Camera
 
 Hashes = Mapping[tuple[str, str], str]
 """(victim, kind) -> settings hash."""
+
+Place = Callable[[Condition], tuple[str, Condition, Camera]]
+"""View id, actual condition and camera of a nominal condition."""
 
 
 class SweepQueue:
@@ -54,6 +58,25 @@ class SweepQueue:
     def pop(self) -> Condition | None:
         """The next view; None when there is none left."""
         return self.views[self._queue.pop(0)] if self._queue else None
+
+    def take(
+        self, budget: float, victims: Sequence[str], hashes: Hashes, place: Place
+    ) -> ViewJob | None:
+        """The next view that lacks scores, now under way; None for none, or for want of memory.
+
+        budget: bytes of pictures that may wait for victims. place: as `Stage.place`.
+        """
+        while self.bytes_under_way() < budget and (nominal := self.pop()) is not None:
+            missing = self.missing(nominal, victims, hashes)
+            if not missing:
+                continue
+            key, actual, camera = place(nominal)
+            kinds = tuple(k for k in self.kinds if any(kind == k for _, kind in missing))
+            job = ViewJob(key, nominal, actual, camera, "sweep", kinds, order=self.next_order())
+            job.waiting = missing
+            self.under_way.append(job)
+            return job
+        return None
 
     def clear(self) -> None:
         """Forget what is left."""

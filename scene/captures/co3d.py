@@ -14,6 +14,7 @@ from scene.camera import Camera
 from scene.capture import Capture, Frame, FrameMask
 from scene.captures.json_list import read_json_list
 from scene.captures.pictures import find_picture, inside, picture_size, size_factors, usage_notes
+from scene.captures.rotation import nearest_rotation
 from scene.errors import InputError
 from scene.io.json_file import finite_number
 from scene.io.points import load_points
@@ -237,11 +238,10 @@ class _Fields:
 
     def _rotation(self) -> NDArray[np.float64]:
         """(3, 3) R, made exact: files are rounded to single precision."""
-        matrix = self.numbers("viewpoint", "R", (3, 3))
-        u, stretch, v = np.linalg.svd(matrix)
-        if not np.allclose(stretch, 1, atol=1e-2) or np.linalg.det(matrix) < 0:
+        rotation = nearest_rotation(self.numbers("viewpoint", "R", (3, 3)))
+        if rotation is None:
             raise InputError(f"{self.source}: viewpoint.R: wanted a rotation, found another matrix")
-        return np.asarray(u @ v, dtype=np.float64)
+        return rotation
 
     def _intrinsics(self, width: float, height: float) -> NDArray[np.float64]:
         """K in pixels of the annotated size, from either of PyTorch3D's normalised conventions."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scene.camera import Camera
 from scene.capture import Capture, Frame
 from scene.captures.pictures import picture_size, size_factors
+from scene.captures.rotation import nearest_rotation
 from scene.errors import InputError
 from scene.up import estimate_up
 
@@ -90,14 +91,14 @@ def _camera(matrix: NDArray[np.float64], picture: Path) -> Camera:
     if min(height, width) < 1 or focal <= 0:
         raise InputError(f"wanted height, width and focal length > 0, found {height:g}, {width:g}, "
                          f"{focal:g}")  # fmt: skip
-    u, stretch, v = np.linalg.svd(matrix[:, :3])
-    if not np.allclose(stretch, 1, atol=1e-2) or np.linalg.det(matrix[:, :3]) < 0:
+    rotation = nearest_rotation(matrix[:, :3])
+    if rotation is None:
         raise InputError("wanted a rotation in its first three columns, found another matrix")
     found = picture_size(picture)
     x, y = size_factors(picture, (width, height), found)
     K = np.array([[focal * x, 0, found[0] / 2], [0, focal * y, found[1] / 2], [0, 0, 1]])
     pose = np.eye(4)
-    # u @ v has the axes as columns: world_from_camera in LLFF's axes
-    pose[:3, :3] = _OPENCV_FROM_LLFF @ (u @ v).T
+    # the file's columns are the axes: world_from_camera in LLFF's axes
+    pose[:3, :3] = _OPENCV_FROM_LLFF @ rotation.T
     pose[:3, 3] = -pose[:3, :3] @ matrix[:, 3]
     return Camera(pose, K, *found)

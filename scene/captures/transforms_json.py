@@ -20,6 +20,7 @@ from scene.captures.pictures import (
     size_factors,
     usage_notes,
 )
+from scene.captures.rotation import nearest_rotation
 from scene.errors import InputError
 from scene.io.json_file import finite_number, read_json_object
 from scene.io.points import load_points
@@ -203,15 +204,14 @@ class _Fields:
             matrix = np.vstack([matrix, [0, 0, 0, 1]])
         if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
             raise InputError("transform_matrix: wanted 4x4 finite numbers")
-        # files round their numbers; the nearest rotation is meant
-        u, stretch, v = np.linalg.svd(matrix[:3, :3])
-        if not np.allclose(stretch, 1, atol=1e-2) or np.linalg.det(matrix[:3, :3]) < 0:
+        rotation = nearest_rotation(matrix[:3, :3])
+        if rotation is None:
             raise InputError(
                 "transform_matrix: wanted a rotation and a translation, found scale, shear or a "
                 "mirror"
             )
         world_from_camera = matrix.copy()
-        world_from_camera[:3, :3] = u @ v
+        world_from_camera[:3, :3] = rotation
         world_from_camera[3] = 0, 0, 0, 1
         return np.asarray(np.linalg.inv(world_from_camera @ _OPENCV_FROM_OPENGL), np.float64)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from scene.captures.rotation import nearest_rotation
 from scene.errors import InputError
 
 DoubleArray = NDArray[np.float64]
@@ -85,11 +86,11 @@ def pose_matrix(values: Sequence[float], source: str) -> DoubleArray:
         raise InputError(f"{source}: wanted a pose of 16 finite numbers, found {matrix.size}"
                          + (" with NaN or infinity" if matrix.size == 16 else ""))  # fmt: skip
     matrix = matrix.reshape(4, 4)
-    u, stretch, v = np.linalg.svd(matrix[:3, :3])
-    if not np.allclose(stretch, 1, atol=1e-2) or np.linalg.det(matrix[:3, :3]) < 0:
+    rotation = nearest_rotation(matrix[:3, :3])
+    if rotation is None:
         raise InputError(f"{source}: wanted a rotation and a translation, found another matrix")
     rigid = np.eye(4)
-    rigid[:3, :3] = u @ v
+    rigid[:3, :3] = rotation
     rigid[:3, 3] = matrix[:3, 3]
     return rigid
 

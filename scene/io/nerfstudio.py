@@ -33,11 +33,6 @@ _COARSE = 0.1
 _UPRIGHT = ("up", "vertical", "pca")
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder is one of nerfstudio's runs."""
-    return (folder / CONFIG_FILE).is_file()
-
-
 def newest_checkpoint(folder: Path) -> Path:
     """The checkpoint of most steps in a run's folder. Raises InputError."""
     found = [*(folder / _CHECKPOINT_FOLDER).glob("*.ckpt"), *folder.glob("*.ckpt")]

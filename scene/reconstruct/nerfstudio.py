@@ -79,10 +79,7 @@ def train_with_nerfstudio(
     _run(_train_command(programs, settings, data, work / "runs"), line)
     run = work / "runs" / _EXPERIMENT / "splatfacto" / _RUN
     config = _wanted(run / "config.yml", "ns-train")
-    _run(
-        [str(programs.export), "gaussian-splat", "--load-config", str(config),
-         "--output-dir", str(work / "export")], line,
-    )  # fmt: skip
+    _run(_export_command(programs, settings, config, work / "export"), line)
     exported = load_gaussians(_wanted(work / "export" / "splat.ply", "ns-export"), "normalised")
     change = read_normalisation(_wanted(run / DATAPARSER_FILE, "ns-train"))
     gaussians = change.inverse().apply_to_gaussians(exported.gaussians)
@@ -106,6 +103,20 @@ def _train_command(
         "--data", str(data),
         "--downscale-factor", "1",
     ]  # fmt: skip
+
+
+def _export_command(
+    programs: Nerfstudio, settings: ReconstructSettings, config: Path, out: Path
+) -> list[str]:
+    command = [
+        str(programs.export), "gaussian-splat",
+        "--load-config", str(config),
+        "--output-dir", str(out),
+    ]  # fmt: skip
+    if settings.sh_degree == 0:
+        # its f_dc are then logits of the colors, which no reader of PLY files expects
+        command += ["--ply-color-mode", "rgb"]
+    return command
 
 
 def _run(command: list[str], line: LineCallback) -> None:

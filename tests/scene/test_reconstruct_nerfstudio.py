@@ -121,6 +121,19 @@ def test_the_result_is_in_the_captures_frame_and_lines_are_passed_on(environment
     assert not list(tmp_path.rglob("pwned")) and not Path("pwned").exists()
 
 
+def test_without_harmonics_colors_are_exported_as_colors(environment, tmp_path):
+    # splatfacto of degree 0 keeps logits, and ns-export writes them as f_dc unless told otherwise
+    _program(environment / "bin/ns-export", EXPORT + "print(given.get('--ply-color-mode'))\n")
+    for degree, mode in ((0, "rgb"), (1, "None")):
+        lines: list[str] = []
+        train_with_nerfstudio(
+            Nerfstudio.of(environment), _capture(),
+            ReconstructSettings(iterations=7, long_side=90, sh_degree=degree),
+            ReconstructOptions(), tmp_path / str(degree), lines.append,
+        )  # fmt: skip
+        assert lines[-1] == mode
+
+
 def test_an_environment_without_nerfstudio_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match=r"wanted a Python environment with ns-train.*in its bin"):
         Nerfstudio.of(tmp_path)

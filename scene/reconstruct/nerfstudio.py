@@ -114,7 +114,7 @@ def _export_command(
         "--output-dir", str(out),
     ]  # fmt: skip
     if settings.sh_degree == 0:
-        # its f_dc are then logits of the colors, which no reader of PLY files expects
+        # many versions write logits of the colors as f_dc then, which no reader of PLY expects
         command += ["--ply-color-mode", "rgb"]
     return command
 

@@ -122,7 +122,7 @@ def test_the_result_is_in_the_captures_frame_and_lines_are_passed_on(environment
 
 
 def test_without_harmonics_colors_are_exported_as_colors(environment, tmp_path):
-    # splatfacto of degree 0 keeps logits, and ns-export writes them as f_dc unless told otherwise
+    # splatfacto of degree 0 keeps logits, and many versions of ns-export write those as f_dc
     _program(environment / "bin/ns-export", EXPORT + "print(given.get('--ply-color-mode'))\n")
     for degree, mode in ((0, "rgb"), (1, "None")):
         lines: list[str] = []

@@ -43,15 +43,16 @@ class Opened:
 
 
 def open_scene_or_run(path: Path | str | None, runs: Path = RUNS) -> Opened:
-    """Open a splat file, a run folder, or (None) the embedded demo. Raises InputError."""
+    """Open a scene (file or folder), a run folder, or (None) the embedded demo.
+
+    Raises InputError.
+    """
     from envelope.run import is_run, open_run
 
     if path is None:
         return _open_demo(runs)
     path = Path(path)
-    if path.is_dir():
-        if not is_run(path):
-            raise InputError(f"{path}: wanted a splat file or a run folder, found another folder")
+    if is_run(path):
         run = open_run(path)
         return Opened(run.scene, run.scene_path, run)
     return Opened(load_scene(path), path)

@@ -78,7 +78,7 @@ class Run:
         """The clean scene. InputError when its file is absent or has changed."""
         from scene.scene import file_sha256, load_scene
 
-        if not self.scene_path.is_file():
+        if not self.scene_path.exists():
             raise InputError(
                 f"{self.folder}: its scene {self.scene_path} is not there; name the file with "
                 f"--scene"

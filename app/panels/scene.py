@@ -24,6 +24,8 @@ AS_FOUND = "as found"
 NO_RECENT = "(none yet)"
 NO_CAPTURES = "(no capture cameras)"
 NO_CANDIDATES = "(none)"
+FILE_HINT = "On this machine: a splat file or folder, as `advscene inspect` knows, or a run folder"
+UPLOADED = ".ply,.spz,.splat,.ksplat,.sog,.safetensors,.pt,.ckpt"
 LEAST_BUDGET, MOST_BUDGET = 100, 5_000_000
 
 
@@ -203,14 +205,14 @@ class ScenePanel:
         self._draw.color = "orange" if waiting else None
 
     def _build_open(self, gui: viser.GuiApi) -> None:
-        path = gui.add_text("File", "", hint="A splat file (.ply) or a run folder on this machine")
+        path = gui.add_text("File", "", hint=FILE_HINT)
         button = gui.add_button("Open")
         button.on_click(lambda _: self._open(Path(path.value.strip()).expanduser()))
         self._recent = gui.add_dropdown("Recent", (NO_RECENT,))
         self._recent.on_update(by_people(self._open_recent))
         if not self._viewer.present:
             self.show_recent([NO_RECENT, *recent_paths(self._session.runs)])
-        upload = gui.add_upload_button("Upload a splat file", mime_type=".ply")
+        upload = gui.add_upload_button("Upload a splat file", mime_type=UPLOADED)
         upload.on_upload(
             lambda event: self._do(
                 lambda: self._actions.open_upload(

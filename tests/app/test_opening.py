@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from app import opening
@@ -49,3 +50,34 @@ def test_uploads_keep_their_name_and_stay_apart(tmp_path):
     assert first.name == "my street.compressed.ply"
     assert tmp_path / "uploads" in first.parents and first.parent.is_dir()
     assert upload_path("my street.compressed.ply", tmp_path).parent != first.parent
+
+
+@pytest.mark.real
+def test_a_scene_that_is_a_folder_opens_and_carries_a_run(real_data, tmp_path):
+    from app.embedding import EmbedOrder
+    from app.session import Session
+    from patching.patch import Patch
+
+    session = Session.open(real_data / "splats" / "playbot_sog", tmp_path / "runs")
+    for spec in session.victims.chosen:
+        session.victims.leave_out(spec)
+    assert len(session.scene.gaussians) == 31_000 and session.scoring is None
+    camera = session.anchor_camera
+    session.set_target(camera, (0.3 * camera.width, 0.2 * camera.height, 0.7 * camera.width, 0.8 * camera.height))
+    session.gallery.add(Patch.from_rgb(np.random.default_rng(0).random((16, 16, 3)), "dots"))
+    session.patchwork.choose("dots")
+    direction = camera.rays(np.array([camera.width / 2, camera.height / 2]))
+    session.patchwork.place_along_ray(camera.center, direction, 0.2, 0.0)
+    session.embed(EmbedOrder(iterations=2, figures=False))
+    folder = session.scoring.run.folder
+    session.close()
+    again = Session.open(folder, tmp_path / "runs")
+    assert again.kinds() == ("clean", "adversarial", "gray") and again.scene.name == "playbot_sog"
+    again.close()
+
+
+@pytest.mark.real
+def test_a_folder_that_is_neither_scene_nor_run_is_one_sentence(real_data, tmp_path):
+    for folder in (real_data / "splats" / "hamburger", tmp_path):
+        with pytest.raises(InputError, match="is a folder"):
+            open_scene_or_run(folder, tmp_path / "runs")

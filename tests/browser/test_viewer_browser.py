@@ -362,5 +362,26 @@ def test_a_second_browser_keeps_its_own_camera(browser, page, viewer):
         second_page.close()
 
 
+def test_an_uploaded_scene_opens_and_a_bad_one_is_one_sentence(page, viewer, tmp_path):
+    run = viewer.session.scoring.run.folder
+    save_scene(small_scene(200), tmp_path / "brought along.ply")
+    (tmp_path / "bad.ply").write_bytes(b"ply\nformat ascii 1.0\nend_header\n")
+    _tab(page, "Scene")
+    page.get_by_text("Open", exact=True).first.click()
+    _upload(page, "Upload a splat file", tmp_path / "bad.ply")
+    _until(lambda: "bad.ply" in _text_of(page, "Problem"))
+    assert viewer.session.scoring.run.folder == run
+    _upload(page, "Upload a splat file", tmp_path / "brought along.ply")
+    _until(lambda: len(viewer.session.scene.gaussians) == 600)
+    _until(lambda: _text_of(page, "Scene") == "brought along")
+    assert viewer.session.path.parent.parent.name == "uploads"
+
+
+def _upload(page, label: str, path) -> None:
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name=label).click()
+    chooser.value.set_files(path)
+
+
 def test_no_script_failed_on_the_page(page):
     assert page.errors == []

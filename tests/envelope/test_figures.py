@@ -130,3 +130,15 @@ def test_pngs_show_the_same_states() -> None:
 
 def test_figures_are_plain_json() -> None:
     assert json.loads(heat_map(table({0.0: {"adversarial": [NOTHING]}}), PLAN, "det").to_json())
+
+
+@pytest.mark.parametrize(
+    ("banded", "bands"), [(None, 2), (("adversarial",), 1), ((), 0), (("overlay",), 0)]
+)
+def test_only_the_wanted_kinds_carry_a_band(banded, bands) -> None:
+    plan = SweepPlan({"radius": (1.0, 2.0), "azimuth_deg": (0, 15, 30)})
+    kinds = ("adversarial", "clean")
+    figure = curves(the_table(), plan, "det", "asr", kinds, "radius", banded=banded)
+    filled = [trace for trace in figure.data if trace.fill == "toself"]
+    assert len(filled) == bands
+    assert sum(trace.mode == "lines+markers" for trace in figure.data) == 2

@@ -1,4 +1,4 @@
-"""Posed photos to Gaussians, on the CPU: start points, densification, losses, the training loop.
+"""Posed photos to Gaussians: start points, densification, losses, the training loop.
 
 Owns everything between a `Capture` and a finished `Gaussians`; reads no capture format, writes no
 scene file. `train.reconstruct` is the way in. Import it lazily: it brings in Numba.

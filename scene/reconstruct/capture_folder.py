@@ -30,7 +30,9 @@ def write_capture_folder(
     Lenses are taken out, photos shrunk to `long_side`. points: (P, 3). colors: (P, 3) sRGB.
     Returns the path of transforms.json.
     """
-    frames, training, held_out = [], [], []
+    frames: list[dict[str, Any]] = []
+    training: list[str] = []
+    held_out: list[str] = []
     for i, frame in enumerate(capture.frames):
         name = f"images/{i:05d}.png"
         frames.append(_frame(frame, name, folder, long_side, masks))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 from scene.capture import Capture
-from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.reconstruct.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from scene.reconstruct.hidden import Hidden
@@ -199,8 +198,10 @@ def _training(
     options: ReconstructOptions,
     threads: int,
 ) -> Training:
-    if device != "cpu":
-        raise InputError(f"reconstruct: wanted cpu as device, found {device}")
+    if device == "cuda":
+        from scene.reconstruct.cuda import CudaTraining
+
+        return CudaTraining(capture, photos, settings, options)
     return CpuTraining(capture, photos, settings, options, threads)
 
 

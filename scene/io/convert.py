@@ -9,7 +9,7 @@ import numpy as np
 
 from scene.errors import InputError
 from scene.gaussians import Gaussians
-from scene.io.load import WRITERS, files_of, load_gaussians, splat_file, written_order
+from scene.io.load import FRAMED, WRITERS, files_of, load_gaussians, splat_file, written_order
 from scene.io.sidecar import sidecar_path
 from scene.scene import load_scene, save_scene
 
@@ -21,7 +21,8 @@ class Conversion:
     max_position_error: in scene units; max_position_error_of_extent: over the longest side of the
     scene's bounds. max_scale_ratio: >= 1, the worst factor on a standard deviation.
     max_rotation_error_deg: angle between the rotations. max_opacity_error: of [0, 1].
-    max_color_error: sRGB at degree 0, as drawn (clipped to [0, 1]). max_sh_error: coefficients.
+    max_color_error: sRGB at degree 0, not clipped: harmonics add to it and translucent Gaussians
+    brighter than 1 show. max_sh_error: the other coefficients.
     lost: Gaussians that the new file's reader drops.
     """
 
@@ -58,7 +59,8 @@ def convert(source: str | Path, target: str | Path, frame: str = "original") -> 
     facts = scene.provenance
     origin = {"file": source.name, "sha256": facts["sha256"], "format": facts["format"]}
     # same-named files of one folder share a sidecar, but only where they share a frame
-    shared = sidecar_path(target).resolve() == sidecar_path(source).resolve()
+    reopened = frame == "original" or facts["format"] not in FRAMED
+    shared = reopened and sidecar_path(target).resolve() == sidecar_path(source).resolve()
     also_fits = (facts["sha256"],) if shared else ()
     scene = replace(scene, provenance={**facts, "converted_from": origin})
     save_scene(scene, target, also_fits)
@@ -86,7 +88,7 @@ def _loss(before: Gaussians, after: Gaussians) -> dict[str, float]:
         ratio = float(np.exp(np.abs(np.log(after.scales) - np.log(before.scales)).max()))
     # the chord of the half angle: exact for small angles, where an arc cosine is not
     chords = np.minimum(*(np.linalg.norm(after.quats - s * before.quats, axis=1) for s in (1, -1)))
-    colors = np.clip(after.base_colors, 0, 1) - np.clip(before.base_colors, 0, 1)
+    colors = after.base_colors - before.base_colors
     return {
         "max_position_error": position,
         "max_position_error_of_extent": position / extent if extent else 0.0,

@@ -38,6 +38,9 @@ WRITERS = {
 }
 """What writes Gaussians, by the end of the file's name; the first that fits."""
 
+FRAMED = ("splatfacto checkpoint",)
+"""Formats that open in the frame that is asked for."""
+
 _CHECKPOINT_SUFFIXES = (".pt", ".pth", ".ckpt")
 
 

@@ -15,7 +15,7 @@ from splat_files import some_gaussians
 from app.cli import main
 from scene.camera import Camera
 from scene.errors import InputError
-from scene.gaussians import Gaussians
+from scene.gaussians import SH_C0, Gaussians
 from scene.io import load_gaussians, save_gaussians, save_ply
 from scene.io.convert import convert
 from scene.io.sidecar import sidecar_path
@@ -121,6 +121,31 @@ def test_the_stated_error_is_the_true_one(tmp_path):
     worst = np.linalg.norm(again.means.astype(float) - g.means, axis=1).max()
     assert done.max_position_error == pytest.approx(worst, rel=1e-4)
     assert done.max_opacity_error == pytest.approx(np.abs(again.opacities - g.opacities).max(), rel=1e-4)
+
+
+def test_colors_that_spz_cannot_hold_are_counted(tmp_path):
+    # brighter than 1: drawn as such where a Gaussian is translucent, and held up to 0.5 + 0.94
+    g = Gaussians(np.zeros((2, 3)), [[1, 0, 0, 0]] * 2, np.ones((2, 3)), [0.3, 0.3], [[[0, 6, 0]], [[0, 0, 0]]])
+    save_ply(g, tmp_path / "a.ply")
+    done = convert(tmp_path / "a.ply", tmp_path / "b.spz")
+    assert done.max_color_error == pytest.approx(SH_C0 * (6 - 0.5 / 0.15), abs=1e-4)
+
+
+@pytest.mark.parametrize("frame", ["original", "normalised"])
+def test_a_run_shares_a_sidecar_only_in_the_frame_that_it_opens_in(tmp_path, frame):
+    torch = pytest.importorskip("torch")
+    g = some_gaussians(20, 1)
+    names = {"means": g.means, "quats": g.quats, "scales": np.log(g.scales), "opacities": g.opacities,
+             "features_dc": g.sh[:, 0], "features_rest": g.sh[:, 1:]}  # fmt: skip
+    state = {f"_model.gauss_params.{name}": torch.tensor(np.array(v)) for name, v in names.items()}
+    torch.save({"pipeline": state}, tmp_path / "step-1.ckpt")
+    turn = {"transform": [[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0]], "scale": 1}
+    (tmp_path / "dataparser_transforms.json").write_text(json.dumps(turn))
+    convert(tmp_path / "step-1.ckpt", tmp_path / "step-1.ply", frame)
+    # the run opens in its original frame, for which a sidecar in the other one is wrong
+    notes = load_scene(tmp_path / "step-1.ckpt").provenance["notes"]
+    assert any("another version" in note for note in notes) == (frame == "normalised")
+    assert not any("another" in note for note in load_scene(tmp_path / "step-1.ply").provenance["notes"])
 
 
 def test_two_formats_of_one_name_share_a_sidecar(tmp_path):

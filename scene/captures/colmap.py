@@ -93,12 +93,6 @@ def load_colmap(folder: Path) -> Capture:
             f"{model_folder}: none of the {len(missing)} pictures exists in {pictures} (the first "
             f"is {missing[0]!r:.120})"
         )
-    notes = list(usage_notes(len(model.images), missing))
-    if any(frame.lens for frame in frames):
-        notes.append("lens distortion is taken out of the pictures as they are read")
-    masked = sum(frame.mask is not None for frame in frames)
-    if 0 < masked < len(frames):
-        notes.append(f"{len(frames) - masked} of {len(frames)} frames have no mask")
     return Capture(
         frames=tuple(frames),
         points=model.points if len(model.points) else None,
@@ -106,8 +100,18 @@ def load_colmap(folder: Path) -> Capture:
         up=estimate_up([frame.camera for frame in frames]),
         up_source=f"estimated from {len(frames)} cameras",
         format=f"COLMAP {'binary' if binary else 'text'}",
-        notes=tuple(notes),
+        notes=(*usage_notes(len(model.images), missing), *_notes(frames)),
     )
+
+
+def _notes(frames: list[Frame]) -> list[str]:
+    notes = []
+    if any(frame.lens for frame in frames):
+        notes.append("lens distortion is taken out of the pictures as they are read")
+    masked = sum(frame.mask is not None for frame in frames)
+    if 0 < masked < len(frames):
+        notes.append(f"{len(frames) - masked} of {len(frames)} frames have no mask")
+    return notes
 
 
 def image_pose(image: ColmapImage) -> NDArray[np.float64]:

@@ -61,17 +61,7 @@ def gaussians_from_parameters(
     activated: whether scales are linear and opacities in [0, 1]; False for logarithms and logits;
     None to tell by the values, which is then noted.
     """
-    columns = {column: table[name] for column, name in find_parameters(set(table)).items()}
-    missing = [name for name in ("means", "quats", "scales", "opacities") if name not in columns]
-    if missing or not {"sh", "dc"} & set(columns):
-        if set(table) & set(_NEURAL):
-            raise InputError(
-                f"{path}: its colors come from a network (appearance features); train without them"
-            )
-        raise InputError(
-            f"{path}: wanted the columns of Gaussians, {' and '.join(missing) or 'colors'} not "
-            f"found among {', '.join(sorted(table)[:12]) or 'none'}"
-        )
+    columns = _columns(path, table)
     count = len(columns["means"])
     means = _shaped(path, columns, "means", count, 3)
     quats = _shaped(path, columns, "quats", count, 4)
@@ -99,6 +89,22 @@ def gaussians_from_parameters(
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     return LoadedGaussians(gaussians, format_name, dropped, notes)
+
+
+def _columns(path: Path, table: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """The table under our names. Raises InputError when something is missing."""
+    columns = {column: table[name] for column, name in find_parameters(set(table)).items()}
+    missing = [name for name in ("means", "quats", "scales", "opacities") if name not in columns]
+    if missing or not {"sh", "dc"} & set(columns):
+        if set(table) & set(_NEURAL):
+            raise InputError(
+                f"{path}: its colors come from a network (appearance features); train without them"
+            )
+        raise InputError(
+            f"{path}: wanted the columns of Gaussians, {' and '.join(missing) or 'colors'} not "
+            f"found among {', '.join(sorted(table)[:12]) or 'none'}"
+        )
+    return columns
 
 
 def _shaped(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from scene.capture import Capture
 from scene.captures.co3d import FRAMES_FILE, SEQUENCES_FILE, co3d_category, load_co3d
 from scene.captures.colmap import find_colmap_model, load_colmap
@@ -18,6 +20,8 @@ from scene.errors import InputError
 
 _COLMAP_FILES = {f"{part}.{end}" for part in ("cameras", "images", "points3D")
                  for end in ("txt", "bin")}  # fmt: skip
+# Of the cameras' span: a millimetre in ten metres.
+_COARSE = 1e-4
 _SUFFIXES = {".txt", ".bin", ".jgz", ".npy", ".tfrecord", ".parquet"}
 
 
@@ -36,7 +40,7 @@ def load_capture(path: str | Path, options: CaptureOptions | None = None) -> Cap
     path = Path(path)
     options = options or CaptureOptions()
     if path.is_file():
-        return _load_file(path, options)
+        return _with_far_note(_load_file(path, options))
     if not path.is_dir():
         raise InputError(f"{path}: no such capture")
     capture = _load_folder(path, options)
@@ -46,7 +50,21 @@ def load_capture(path: str | Path, options: CaptureOptions | None = None) -> Cap
             f"model (cameras, images and points3D, as .txt or .bin) here or in sparse/0, CO3D's "
             f"{FRAMES_FILE}, Waymo's .tfrecord or camera_image/*.parquet, or {POSES_FILE}"
         )
-    return capture
+    return _with_far_note(capture)
+
+
+def _with_far_note(capture: Capture) -> Capture:
+    """Gaussians are single precision: say so where the world's origin is too far away for them."""
+    centers = np.array([frame.camera.center for frame in capture.frames])
+    span = float(np.ptp(centers, axis=0).max())
+    step = float(np.spacing(np.float32(min(np.abs(centers).max(), 1e38))))
+    if step <= _COARSE * span or span == 0:
+        return capture
+    note = (
+        f"the cameras are so far from the world's origin that Gaussians are placed in steps of "
+        f"{step:.2g} units, and they span {span:.3g}; move the origin to them first"
+    )
+    return replace(capture, notes=(*capture.notes, note))
 
 
 def _load_file(path: Path, options: CaptureOptions) -> Capture:

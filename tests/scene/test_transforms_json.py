@@ -246,3 +246,14 @@ def test_blender_lego(real_data):
     # transparent corners become white
     np.testing.assert_array_equal(image[0, 0], [1, 1, 1])
     assert image[25, 25].max() < 1
+
+
+@pytest.mark.parametrize(("away", "said"), [(0.0, False), (1e4, False), (6e6, True)])
+def test_a_world_too_far_from_its_origin_is_said(tmp_path, away, said):
+    frames = [
+        {"file_path": f"images/{i}.png", "transform_matrix": [[0, 0, -1, away + i * 10], *LOOKS_ALONG_X[1:]]}
+        for i in range(2)
+    ]
+    notes = load_capture(write(tmp_path, frames, fl_x=100)).notes
+    # single precision: half a unit at six million
+    assert any("in steps of 0.5 units, and they span 10;" in note for note in notes) == said

@@ -58,9 +58,25 @@ class VictimsPanel:
         put_options(self._list, tuple(rows) or (NOBODY,), same[0] if same else None)
         scoring = [row for row in rows.values() if row.chosen or row.loading]
         lines = [f"{row.name}: {row.state}{_pace(row)}" for row in scoring]
+        lines += self._troubles_and_costs()
         self._scoring.set("\n".join(lines) or "nobody: choose a model below")
         self._show_row()
         put(self._label, self._session.label)
+
+    def _troubles_and_costs(self) -> list[str]:
+        """What went wrong while scoring, and what calls to an address cost; plain text."""
+        running = self._session.scoring
+        if running is None:
+            return []
+        lines = []
+        for name, victim in running.service.progress().victims.items():
+            if victim.message:
+                lines.append(f"{name}: {victim.message}")
+            if victim.errors:
+                lines.append(f"{name}: {victim.errors} answers were errors and are in no count")
+            if victim.usage:
+                lines.append(f"{name}: {victim.usage}")
+        return lines
 
     def show_estimate(self, text: str) -> None:
         """How long the sweep will take."""

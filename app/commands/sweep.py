@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -80,7 +83,8 @@ class Sweep:
             service.stop()
             raise
         finally:
-            service.close()
+            with _uninterrupted():
+                service.close()
         if not self.json:
             say(f"{progress.done} scores ({progress.errors} errors), {progress.skipped} not "
                 f"observable, {time.monotonic() - start:.1f} s")  # fmt: skip
@@ -89,6 +93,16 @@ class Sweep:
                     say(f"{name}: {victim.usage}")
         if failed:
             raise InputError(failed[0].message)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ignore a further Ctrl-C: closing takes seconds, and threads left behind abort the exit."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _choose(run: Run, specs: tuple[str, ...], plan: SweepPlan) -> None:

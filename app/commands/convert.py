@@ -19,6 +19,8 @@ class Convert:
     """File to write: .ply, .compressed.ply, .spz or .safetensors."""
     frame: Literal["original", "normalised"] = "original"
     """Of a nerfstudio run: undo its normalisation, or keep it."""
+    overwrite: bool = False
+    """Replace OUT, and another scene's cameras and target beside it, if they exist."""
     json: bool = False
     """Print the report as JSON."""
 
@@ -29,7 +31,7 @@ class Convert:
         from app.commands.output import say, say_json
         from scene.io.convert import convert
 
-        done = convert(self.source, self.out, self.frame)
+        done = convert(self.source, self.out, self.frame, self.overwrite)
         if self.json:
             say_json(asdict(done))
             return

@@ -45,16 +45,21 @@ class Conversion:
     notes: tuple[str, ...]
 
 
-def convert(source: str | Path, target: str | Path, frame: str = "original") -> Conversion:
+def convert(
+    source: str | Path, target: str | Path, frame: str = "original", overwrite: bool = False
+) -> Conversion:
     """Write the scene `source` as `target` (format by its name), with its sidecar.
 
-    frame: see `load_scene`. Raises InputError.
+    frame: see `load_scene`. overwrite: replace a file, or another scene's sidecar, of the target's
+    name. Raises InputError.
     """
     source, target = splat_file(Path(source)), Path(target)
     if not target.name.lower().endswith(tuple(WRITERS)):
         raise InputError(f"{target}: wanted a name that ends in {', '.join(WRITERS)}")
     if target.exists() and source.exists() and target.samefile(source):
         raise InputError(f"{target}: is the file to convert; wanted another name")
+    if not overwrite:
+        _refuse_to_replace(source, target)
     scene = load_scene(source, frame)
     facts = scene.provenance
     origin = {"file": source.name, "sha256": facts["sha256"], "format": facts["format"]}
@@ -79,6 +84,15 @@ def convert(source: str | Path, target: str | Path, frame: str = "original") -> 
         notes=tuple(facts["notes"]),
         **_loss(written, loaded.gaussians),
     )
+
+
+def _refuse_to_replace(source: Path, target: Path) -> None:
+    """The sidecar that source and target share is no other scene's: cameras and target stay."""
+    beside = sidecar_path(target)
+    for path in (target, beside):
+        shared = path == beside and beside.resolve() == sidecar_path(source).resolve()
+        if path.exists() and not shared:
+            raise InputError(f"{path} exists; choose another name, or say to overwrite it")
 
 
 def _loss(before: Gaussians, after: Gaussians) -> dict[str, float]:

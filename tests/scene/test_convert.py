@@ -171,6 +171,20 @@ def test_refusals(tmp_path):
     assert [p.name for p in sorted(tmp_path.iterdir())] == ["a.ply", "c.ply"]
 
 
+def test_nothing_is_replaced_unasked(tmp_path):
+    save_scene(a_scene(tmp_path), tmp_path / "a.ply")
+    save_scene(a_scene(tmp_path), tmp_path / "b.ply")
+    beside = tmp_path / "b.scene.json"
+    before = beside.read_bytes()
+    with pytest.raises(InputError, match="exists; choose another name"):
+        convert(tmp_path / "a.ply", tmp_path / "b.ply")
+    with pytest.raises(InputError, match=r"scene\.json exists"):
+        convert(tmp_path / "a.ply", tmp_path / "b.spz")
+    assert beside.read_bytes() == before and not (tmp_path / "b.spz").exists()
+    convert(tmp_path / "a.ply", tmp_path / "b.spz", overwrite=True)
+    assert (tmp_path / "b.spz").exists()
+
+
 def test_the_command(tmp_path, capsys):
     save_ply(some_gaussians(50, 1), tmp_path / "a.ply")
     main(["convert", str(tmp_path / "a.ply"), str(tmp_path / "b.spz")])

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from app.dome import STATE_COLOR, CellState
+from envelope.caution import asr_caution
 from envelope.cells import MEASURES, Measure, ScoreTable
 from envelope.condition import Condition
 
@@ -164,10 +165,14 @@ class Readings:
             works = states.count("works")
             lines.append(f"envelope (ASR at least 1/2): {works} of {counted} conditions")
             lines.append(f"{self.word}: {table.rate(victim, self.measure)}")
+            right: dict[str, float | None] = {}
             for kind in ("clean", "gray"):
                 rate = table.rate(victim, "asr", kind)
                 if rate.value is not None:
+                    right[kind] = 1 - rate.value
                     lines.append(f"fails on {kind}: {rate.value:.2f} of {rate.denominator}")
+            if caution := asr_caution(right):
+                lines.append(caution)
         return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from envelope.caution import asr_caution
 from envelope.cells import Cell, Measure, ScoreTable
 from envelope.condition import ANCHOR, Condition
 from envelope.metrics import Rate, drop_between
@@ -233,6 +234,9 @@ def _victim_lines(name: str, victim: Mapping[str, Any]) -> list[str]:
         lines += [
             f"  {_region_text(measure, region)}" for measure, region in victim["regions"].items()
         ]
+    caution = asr_caution({kind: rate["value"] for kind, rate in victim["right"].items()})
+    if caution:
+        lines.append(f"  {caution}")
     errors = sum(found["errors"] for found in victim["kinds"].values())
     if errors:
         lines.append(f"  {errors} answers were errors and are in no count")

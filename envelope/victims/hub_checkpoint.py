@@ -97,7 +97,7 @@ def load_checkpoint(
             f"victim {spec!r}: {folder} holds pickled objects instead of weights, which are not "
             "opened; convert the checkpoint to safetensors"
         ) from error
-    except _refusals() as error:
+    except loading_errors() as error:
         reason = _first_line(error)
         raise InputError(f"victim {spec!r}: {folder} cannot be loaded: {reason}") from error
     _refuse_incomplete(report, folder, spec)
@@ -147,10 +147,10 @@ def _refuse_incomplete(report: Mapping[str, Any], folder: Path, spec: str) -> No
         logger.info("%s: weights that the model does not use: %s", spec, report["unexpected_keys"])
 
 
-def _refusals() -> tuple[type[Exception], ...]:
+def loading_errors() -> tuple[type[Exception], ...]:
+    """What loaders raise for files that are absent, damaged or of another family."""
     from safetensors import SafetensorError
 
-    # what from_pretrained raises for files that are absent, damaged or of another family
     return (
         OSError, ValueError, LookupError, TypeError, RuntimeError, AttributeError, EOFError,
         struct.error, SafetensorError,

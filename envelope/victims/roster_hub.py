@@ -47,7 +47,10 @@ def _load(request: Request) -> Victim:
 
         return load_owlv2(wanted)
     from envelope.victims.hub_classifier import load_hub_classifier
+    from envelope.victims.timm_classifier import is_timm_folder, load_timm_classifier
 
+    if is_timm_folder(folder):
+        return load_timm_classifier(wanted)
     return load_hub_classifier(wanted)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import numpy as np
 import torch
 
 from envelope.victims.hashes import files_sha256
@@ -17,7 +18,7 @@ from envelope.victims.hub_classifier import ENOUGH, one_name_each
 from envelope.victims.names import find_class
 from envelope.victims.protocols import Classification, Images, VictimInfo, check_images
 from envelope.victims.roster import Request
-from envelope.victims.torch_tools import as_tensor, frozen, torch_threads
+from envelope.victims.torch_tools import frozen, torch_threads
 from patching.optimize.losses import untargeted_margin
 from scene.errors import InputError
 
@@ -41,7 +42,9 @@ class TorchvisionClassifier:
             return []
         start = time.perf_counter()
         with torch_threads(self.threads), torch.no_grad():
-            chances = self._logits(as_tensor(images)).softmax(dim=1).cpu().numpy()
+            shown = torch.from_numpy(np.require(images, requirements=["C", "W"]))
+            pixels = self.prepared(shown.permute(0, 3, 1, 2))
+            chances = self.model(pixels).softmax(dim=1).cpu().numpy()
         if self.info.seconds_per_picture is None:
             seconds = (time.perf_counter() - start) / len(images)
             self.info = replace(self.info, seconds_per_picture=seconds)
@@ -54,11 +57,14 @@ class TorchvisionClassifier:
         less the best other one, not below -5.
         """
         index = find_class(label, self.info.labels, self.info.name)
-        return untargeted_margin(self._logits(images), index, ENOUGH).to(images.device)
+        logits = self.model(self.prepared(images))
+        return untargeted_margin(logits, index, ENOUGH).to(images.device)
 
-    def _logits(self, images: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.model(self.preset(images.to(self.device)))
-        return logits
+    def prepared(self, images: torch.Tensor) -> torch.Tensor:
+        """(B, 3, H, W) uint8, or float in [0, 1] through which gradients pass -> the inputs."""
+        floats = images.to(self.device)
+        made: torch.Tensor = self.preset(floats if floats.is_floating_point() else floats / 255)
+        return made
 
 
 def load_torchvision(request: Request) -> TorchvisionClassifier:

@@ -80,6 +80,7 @@ def test_the_box_lands_on_the_object(name: str, tmp_path: Path) -> None:
         assert landed(found, wanted) > 0.99
 
 
+@pytest.mark.slow
 def test_dfine_learns_one_picture(tmp_path: Path) -> None:
     """Its boxes are made of distributions, so the head is trained, by transformers' own loss."""
     spec = hub_fakes.made("d-fine", tmp_path / "model")

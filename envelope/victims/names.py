@@ -38,7 +38,7 @@ def normalised(name: str) -> str:
 
     'stop_sign', 'Stop-Sign', 'StopSign' -> 'stop sign'; 'tvmonitor' -> 'tv'.
     """
-    words = re.sub(r"[^0-9a-z]+", " ", _CAMEL.sub(" ", name).lower()).strip()
+    words = re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name).lower()).strip()
     return _SYNONYMS.get(words, words)
 
 

@@ -139,3 +139,12 @@ def test_missing_demo_weights_name_the_command(tmp_path, monkeypatch) -> None:
     with pytest.raises(InputError, match="advscene train-demo"):
         load_victim("demo-detector")
     assert not any(e.ready for e in list_victims() if e.name.startswith("demo"))
+
+
+def test_names_in_other_alphabets_stay_apart() -> None:
+    """They all became "", so that any two were one class."""
+    assert not same_class("знак стоп", "человек")
+    assert same_class("Знак_Стоп", "знак стоп")
+    assert find_class("人", ("停车标志", "人"), "victim") == 1
+    assert phrase_has_class("красный знак стоп", "знак стоп")
+    assert normalised("café_table") == "café table"

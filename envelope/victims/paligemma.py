@@ -59,7 +59,8 @@ class PaliGemmaVictim:
             return []
         height, width = images.shape[1:3]
         start = time.perf_counter()
-        with torch_threads(self.threads), torch.inference_mode():
+        # not inference_mode: the processor keeps tensors that gradients later run through
+        with torch_threads(self.threads), torch.no_grad():
             inputs = self._inputs(list(images), prompts)
             tokens = self.model.generate(
                 **inputs, max_new_tokens=_MAX_NEW_TOKENS, do_sample=False, use_cache=True
@@ -198,6 +199,7 @@ def _info(checkpoint: Checkpoint, name: str, row: HubWeights | None) -> VictimIn
     settings = {
         "grammar": "paligemma", "decoding": "greedy", "max_new_tokens": _MAX_NEW_TOKENS
     }  # fmt: skip
+    own_setup = {"setup_hash": checkpoint.setup_hash, "device": checkpoint.device.type}
     made_here = "trained by `advscene train-demo` on pictures that it makes"
     return VictimInfo(
         name=name,
@@ -208,7 +210,7 @@ def _info(checkpoint: Checkpoint, name: str, row: HubWeights | None) -> VictimIn
         threshold=0.0,
         weights_hash=checkpoint.weights_hash,
         labels=CLASSES if demo else (),
-        settings=settings if demo else {**settings, "setup_hash": checkpoint.setup_hash},
+        settings=settings if demo else {**settings, **own_setup},
         command=row.command if row else "",
         coordinates=f"{PALIGEMMA2.convention} ({PALIGEMMA2.evidence})",
     )

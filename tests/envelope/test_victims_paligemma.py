@@ -166,3 +166,14 @@ def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path, folder: Path
     save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(InputError, match="lacks 1 of the model's weights"):
         load_paligemma(tmp_path, "x")
+
+
+def test_a_first_prediction_does_not_spoil_later_gradients(folder: Path) -> None:
+    """The processor caches tensors of its first call at a size: none of inference only."""
+    victim = load_paligemma(folder, "x", device="cpu")
+    victim.processor.image_processor.image_mean = [0.5, 0.5, 0.45]  # not cached by other tests
+    victim.predict(pictures(1), victim.prompt_for("stop sign"))
+    images = torch.from_numpy(pictures(1)).permute(0, 3, 1, 2).float().div(255).requires_grad_()
+    victim.suppression_loss(images, "stop sign").sum().backward()
+    assert images.grad is not None
+    assert victim.info.settings["device"] == "cpu"

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from envelope.victims.hashes import files_sha256
 from envelope.victims.protocols import (
     Classification,
     Detections,
@@ -89,9 +90,20 @@ class UserVictim:
                 f"{where} is a {type(answer).__name__}; a {self.info.kind} wants to return "
                 f"envelope.victims.protocols.{wanted.__name__}"
             )
+        unknown = set(getattr(answer, "labels", ())) - set(self.info.labels)
+        if unknown and self.info.labels:
+            raise InputError(
+                f"{where} names the class {min(unknown)!r}, which info.labels does not hold"
+            )
         if isinstance(answer, Detections):
             if not (np.isfinite(answer.xyxy).all() and np.isfinite(answer.confidences).all()):
                 raise InputError(f"{where} holds numbers that are not finite")
+            swapped = (answer.xyxy[:, :2] > answer.xyxy[:, 2:]).any(axis=1)
+            if swapped.any():
+                found = ", ".join(f"{value:g}" for value in answer.xyxy[swapped][0])
+                raise InputError(
+                    f"{where}: boxes want xyxy, x0 <= x1 and y0 <= y1, found [{found}]"
+                )
             if len(answer) and not (0 <= answer.confidences.min() <= answer.confidences.max() <= 1):
                 low, high = answer.confidences.min(), answer.confidences.max()
                 raise InputError(f"{where}: confidences want 0..1, found {low:g}..{high:g}")
@@ -125,7 +137,7 @@ def load_user_model(request: Request) -> Victim:
         ) from error
     except ValueError:  # a callable without a signature: it says itself what is wrong
         pass
-    return _checked(factory(**request.options), module, request.spec)
+    return _checked(factory(**request.options), module, request)
 
 
 def _module(head: str, spec: str) -> ModuleType:
@@ -163,8 +175,9 @@ def _from_file(path: Path, spec: str) -> ModuleType:
     return module
 
 
-def _checked(made: Any, module: ModuleType, spec: str) -> Victim:
+def _checked(made: Any, module: ModuleType, request: Request) -> Victim:
     """The factory's result with its kind, protocol and description checked."""
+    spec = request.spec
     info = getattr(made, "info", None)
     if not isinstance(info, VictimInfo):
         raise InputError(
@@ -189,22 +202,37 @@ def _checked(made: Any, module: ModuleType, spec: str) -> Victim:
     if not (width > 0 and height > 0):
         raise InputError(f"victim {spec!r}: info.input_size wants pixels, found {width}x{height}")
     victim: Victim = UserVictim(
-        made, replace(info, name=spec, weights_hash=_identity(made, module, info))
+        made, replace(info, name=request.spec, weights_hash=_identity(made, module, info, request))
     )
     return victim
 
 
-def _identity(made: Any, module: ModuleType, info: VictimInfo) -> str:
-    """Hash of what can change the answers: its own hash, the module's code, its networks."""
+def _identity(made: Any, module: ModuleType, info: VictimInfo, request: Request) -> str:
+    """Hash of what can change the answers: its own hash, options, code and networks.
+
+    A file that an option names counts with its content.
+    """
     digest = hashlib.sha256(info.weights_hash.encode())
+    for option, text in sorted(request.options.items()):
+        digest.update(f"{option}={text}\n".encode())
+        if text and Path(text).is_file():
+            digest.update(files_sha256([Path(text)]).encode())
     source = getattr(module, "__file__", None)
     if source:
         digest.update(Path(source).read_bytes())
     for value in _networks(made):
         for name, tensor in sorted(value.state_dict().items()):
             digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().view(-1).numpy().tobytes())
+            digest.update(_bytes(tensor))
     return digest.hexdigest()
+
+
+def _bytes(tensor: Any) -> bytes:
+    """Of any dtype, bfloat16 included."""
+    import torch
+
+    content: bytes = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    return content
 
 
 def _networks(made: Any) -> Sequence[Any]:

@@ -183,3 +183,45 @@ def test_what_is_no_module(models: Path) -> None:
     assert not is_user_spec("a-b:make")
     assert not is_user_spec("a:b.onnx")
     assert not is_user_spec("demo-detector")
+
+
+NESTED = """
+import torch
+class Holder:
+    def __init__(self, weights):
+        self.net = torch.nn.Linear(2, 2).to(torch.bfloat16)
+def make(weights="a"):
+    model = Model(answer=BOX)
+    model.held = [Holder(weights)]
+    model.head = torch.nn.Linear(1, 1).to(torch.bfloat16)
+    torch.nn.init.ones_(model.head.weight), torch.nn.init.ones_(model.head.bias)
+    return model
+"""
+
+
+def test_the_hash_follows_options_and_the_files_they_name(models: Path) -> None:
+    """Networks deep inside a model are not seen; answers of other weights had the same key."""
+    write(models, "um_nested", NESTED)
+    (models / "a.pt").write_bytes(b"one")
+    (models / "b.pt").write_bytes(b"one")
+    first = load_victim("um_nested:make?weights=a.pt").info.weights_hash
+    assert load_victim("um_nested:make?weights=a.pt").info.weights_hash == first
+    assert load_victim("um_nested:make?weights=b.pt").info.weights_hash != first
+    (models / "a.pt").write_bytes(b"two")
+    assert load_victim("um_nested:make?weights=a.pt").info.weights_hash != first
+
+
+@pytest.mark.parametrize(
+    ("box", "name", "message"),
+    [
+        ([30, 2, 12, 40], "stop sign", r"xyxy, x0 <= x1 and y0 <= y1, found \[30, 2, 12, 40\]"),
+        ([1, 2, 30, 40], "11", "names the class '11', which info.labels does not hold"),
+    ],
+)
+def test_boxes_and_names_that_would_be_omissions(
+    models: Path, box: list[int], name: str, message: str
+) -> None:
+    body = f"ODD = Detections(np.array([{box}]), np.array([0.8]), ({name!r},))\n"
+    module = write(models, f"um_odd_{name[0]}", body + "def make(): return Model(answer=ODD)\n")
+    with pytest.raises(InputError, match=message):
+        load_victim(f"{module}:make").predict(IMAGES)

@@ -247,6 +247,7 @@ def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetecto
             "preset": name,
             "kept_confidence": options.confidence,
             "nms_iou": options.iou if options.iou is not None else preset.nms_iou,
+            **({} if options.labels is None else {"labels_hash": files_sha256([options.labels])}),
         },
     )
     return OnnxDetector(session, preset, info, path)

@@ -119,6 +119,7 @@ def load_onnx_classifier(request: Request) -> OnnxClassifier:
             "std": _triple(request, "std", _STD),
             "bgr": options.get("bgr", "no") in ("yes", "true", "1", ""),
             "answers": "probabilities" if shares else "logits",
+            "labels_hash": files_sha256([Path(options["labels"])]),
         },
     )
     return OnnxClassifier(session, info)

@@ -239,3 +239,14 @@ def test_weights_beside_the_file_are_part_of_its_hash(tmp_path: Path) -> None:
         model = onnx.load(str(tmp_path / "split.onnx"))
     assert tops == ["red", "blue"]
     assert hashes[0] != hashes[1]
+
+
+def test_another_list_of_names_is_another_victim(tmp_path: Path) -> None:
+    """Answers under wrong names stayed in the store after the file was put right."""
+    path = classifier_file(tmp_path / "colors.onnx")
+    spec = f"onnx-classifier:{path}?labels={labels_file(tmp_path, 'red', 'green', 'blue')}"
+    first = load_victim(spec).info
+    labels_file(tmp_path, "blue", "green", "red")
+    second = load_victim(spec).info
+    assert first.weights_hash == second.weights_hash
+    assert first.settings != second.settings

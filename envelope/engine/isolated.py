@@ -95,10 +95,12 @@ class IsolatedVictim:
             )
         logger.warning("%s: its process is started again", self.info.name)
         info, _ = self._start()
-        if info.weights_hash != self.info.weights_hash:
+        changed = "weights" if info.weights_hash != self.info.weights_hash else "settings"
+        if changed == "weights" or dict(info.settings) != dict(self.info.settings):
             self._end()
+            self._pipe, self._process = None, None
             raise InputError(
-                f"victim {self.info.name!r}: its weights have changed while it was in use; begin "
+                f"victim {self.info.name!r}: its {changed} have changed while it was in use; begin "
                 f"the sweep again"
             )
 

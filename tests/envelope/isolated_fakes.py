@@ -51,6 +51,15 @@ def dies_loading() -> Deadly:
     os._exit(7)
 
 
+def changing_settings(file: str) -> Deadly:
+    """Its weights stay, a file beside them is the text."""
+    from dataclasses import replace
+
+    victim = Deadly("changing", "kill")
+    victim.info = replace(victim.info, settings={"setup_hash": Path(file).read_text()})
+    return victim
+
+
 def changing(file: str) -> Deadly:
     """Its weights' hash is the file's text."""
     victim = Deadly("changing", "kill")

@@ -12,7 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from envelope_fakes import ColorDetector, ColorGrounder, Stuck, slot, small_stage
-from isolated_fakes import changing, deadly, dies_loading, grounder, refuses
+from isolated_fakes import (
+    changing,
+    changing_settings,
+    deadly,
+    dies_loading,
+    grounder,
+    refuses,
+)
 
 from envelope.condition import Condition
 from envelope.engine.isolated import (
@@ -96,6 +103,18 @@ def test_changed_weights_are_not_mixed_in(tmp_path: Path) -> None:
     file.write_text("two")
     with pytest.raises(InputError, match="weights have changed while it was in use"):
         victim.predict(picture())
+
+
+def test_changed_settings_are_not_mixed_in(tmp_path: Path) -> None:
+    file = tmp_path / "settings"
+    file.write_text("one")
+    victim = IsolatedVictim(partial(changing_settings, str(file)))
+    with pytest.raises(VictimDied):
+        victim.predict(picture(BLUE))
+    file.write_text("two")
+    for _ in range(2):
+        with pytest.raises(InputError, match="settings have changed while it was in use"):
+            victim.predict(picture())
 
 
 def test_the_process_ends_with_the_victim() -> None:

@@ -27,6 +27,8 @@ _PROCESSOR_FILES = (
     "preprocessor_config.json",
     "processor_config.json",
     "tokenizer.json",
+    "tokenizer.model",
+    "added_tokens.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "chat_template.jinja",

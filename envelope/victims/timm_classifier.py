@@ -66,7 +66,7 @@ def load_timm_classifier(request: HubRequest) -> TimmClassifier:
     except loading_errors() as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"victim {spec!r}: {folder} cannot be loaded: {reason}") from error
-    labels = _labels(config, model.num_classes, request)
+    labels = _labels(config, int(str(model.num_classes)), request)
     _, height, width = data["input_size"]
     info = VictimInfo(
         name=spec, kind="classifier", licence="the checkpoint's own",

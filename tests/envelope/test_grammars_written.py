@@ -297,3 +297,12 @@ def test_hostile_texts_are_read_quickly() -> None:
 )
 def test_when_a_model_may_stop(text: str, done: bool) -> None:
     assert is_complete(text) is done
+
+
+def test_a_box_in_a_thought_is_not_yet_the_answer() -> None:
+    """Decoding ended inside the thought, so that the answer was malformed."""
+    thought = "<think>\nPerhaps [10, 20, 30, 40]. Or"
+    assert not is_complete(thought)
+    assert not is_complete(f"{thought} rather {{a}}.</think> In short")
+    assert is_complete(f"{thought} not.</think> [{FOUR}]")
+    assert is_complete(f"no tag in the prompt's part.</think> [{FOUR}]")

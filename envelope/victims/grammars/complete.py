@@ -14,7 +14,11 @@ def is_complete(text: str) -> bool:
 
     Where a tag opens the box only its closing tag ends it. Brackets inside double quotes do not
     count; a bracket with fewer than four numbers is not yet the answer ("In picture [1] ...").
+    Nothing that stands in a thought is the answer.
     """
+    text = text.rpartition("</think>")[2]
+    if "<think>" in text:
+        return False
     if _CLOSING_TAG.search(text):
         return True
     if _OPENING_TAG.search(text):

@@ -280,6 +280,24 @@ def test_the_key_is_sent_and_never_shown(
     assert "again in" in caplog.text
 
 
+def test_an_answer_that_repeats_the_key_is_stored_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    with FakeServer(says(f"you sent {KEY}, {BOX}")) as server:
+        (answer,) = victim_at(server.address, "&key=MY_KEY").predict(picture(), "x")
+    assert answer.status == "ok"
+    assert answer.raw_text == f"you sent [key], {BOX}"
+
+
+def test_an_answer_without_text_counts_as_a_failed_picture() -> None:
+    with FakeServer(lambda body, number: (200, {}, {"error": "no"})) as server:
+        victim = victim_at(server.address)
+        with pytest.raises(ApiError, match="holds no text"):
+            victim.predict(picture(), "x")
+        assert (victim.usage.requests, victim.usage.failures) == (1, 1)
+
+
 def test_keys_that_are_not_ours_stay_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with FakeServer(says(BOX)) as server:

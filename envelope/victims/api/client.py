@@ -133,7 +133,7 @@ class Client:
         if 300 <= status < 400:
             return ApiError(f"HTTP {status}: {self.address} redirects, which is not followed")
         said = self.cleaned(data.decode(errors="replace"))
-        text = f"HTTP {status} from {self.address}: {said or response.reason}"
+        text = f"HTTP {status} from {self.address}: {said or self.cleaned(response.reason)}"
         return ApiError(text, status in _PASSING, _seconds(response.getheader("Retry-After")))
 
     def _parsed(self, data: bytes) -> dict[str, Any]:
@@ -147,8 +147,11 @@ class Client:
 
     def cleaned(self, said: object) -> str:
         """One short line without the key."""
-        text = " ".join(str(said).split())
-        return (text.replace(self._key, "[key]") if self._key else text)[:_SHOWN]
+        return self.without_key(" ".join(str(said).split()))[:_SHOWN]
+
+    def without_key(self, text: str) -> str:
+        """The text itself, unless a server repeats the key in it."""
+        return text.replace(self._key, "[key]") if self._key else text
 
 
 def _all_of(

@@ -120,7 +120,12 @@ class ApiVictim:
             shown = letterboxed(image[None], fit, 0)[0]
         answer = self._client.post("/chat/completions", self._body(shown, prompt))
         self._meter.answer(answer.get("usage"))
-        text, refused, notes = _message(answer, self._client.cleaned)
+        try:
+            text, refused, notes = _message(answer, self._client.cleaned)
+        except ApiError:
+            self._meter.failure()
+            raise
+        text = self._client.without_key(text)
         frame = self.family.frame_at(
             (image.shape[1], image.shape[0]), (shown.shape[1], shown.shape[0])
         )

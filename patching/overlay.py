@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from patching.patch import Patch
 from patching.placement import Placement
-from patching.raycast import SUPERSAMPLE, PatchRays, sample_patch
+from patching.raycast import SUPERSAMPLE, averaged_down, premultiplied, sub_pixels
 from scene.camera import Camera
 
 FloatArray = NDArray[np.float32]
@@ -31,12 +31,7 @@ def paste_overlay(
         return picture
     width = placement.width * camera.K[0, 0] / z
     height = placement.height * camera.K[1, 1] / z
-    rays = _upright_rays((x, y), (width, height), overlay_angle_deg(camera, placement), camera)
-    if rays is None:
-        return picture
-    pooled = rays.pooled(sample_patch(patch, rays))
-    where = (rays.rows, rays.columns)
-    picture[where] = pooled[..., :3] + (1 - pooled[..., 3:]) * picture[where]
+    _paste(picture, (x, y), (width, height), overlay_angle_deg(camera, placement), patch)
     return picture
 
 
@@ -55,24 +50,36 @@ def overlay_angle_deg(camera: Camera, placement: Placement) -> float:
     return float(np.degrees(np.arctan2(along[1], along[0])) + roll_deg)
 
 
-def _upright_rays(
-    center: tuple[float, float], size: tuple[float, float], angle_deg: float, camera: Camera
-) -> PatchRays | None:
-    """Sub-pixels of a rotated rectangle in the picture, as if they were rays at a patch."""
+def _paste(
+    picture: FloatArray,
+    center: tuple[float, float],
+    size: tuple[float, float],
+    angle_deg: float,
+    patch: Patch,
+) -> None:
+    """Lay the patch on the picture, (width, height) pixels in size and turned clockwise."""
+    from patching.texture_kernel import paste_texture
+
     reach = 0.5 * float(np.hypot(*size)) + 1
-    x0, x1 = max(int(center[0] - reach), 0), min(int(center[0] + reach) + 2, camera.width)
-    y0, y1 = max(int(center[1] - reach), 0), min(int(center[1] + reach) + 2, camera.height)
-    if x0 >= x1 or y0 >= y1:
-        return None
-    x = x0 + (np.arange((x1 - x0) * SUPERSAMPLE) + 0.5) / SUPERSAMPLE - center[0]
-    y = y0 + (np.arange((y1 - y0) * SUPERSAMPLE) + 0.5) / SUPERSAMPLE - center[1]
-    dx, dy = np.meshgrid(x, y)
-    c, s = np.cos(np.radians(angle_deg)), np.sin(np.radians(angle_deg))
-    uv = np.stack([(c * dx + s * dy) / size[0] + 0.5, (c * dy - s * dx) / size[1] + 0.5], axis=-1)
-    inside = np.asarray(((uv >= 0) & (uv <= 1)).all(axis=-1))
-    if not inside.any():
-        return None
-    return PatchRays(
-        slice(y0, y1), slice(x0, x1), SUPERSAMPLE, uv, inside, np.ones(inside.shape),
-        (size[0] * SUPERSAMPLE, size[1] * SUPERSAMPLE),
-    )  # fmt: skip
+    columns = _span(center[0], reach, picture.shape[1])
+    rows = _span(center[1], reach, picture.shape[0])
+    if columns.start >= columns.stop or rows.start >= rows.stop:
+        return
+    texture = averaged_down(premultiplied(patch), (size[0] * SUPERSAMPLE, size[1] * SUPERSAMPLE))
+    window = picture[rows, columns].copy()
+    angle = np.radians(angle_deg)
+    paste_texture(
+        np.ascontiguousarray(texture, np.float32),
+        window,
+        sub_pixels(columns, SUPERSAMPLE) - center[0],
+        sub_pixels(rows, SUPERSAMPLE) - center[1],
+        (float(np.cos(angle)), float(np.sin(angle))),
+        (float(size[0]), float(size[1])),
+        SUPERSAMPLE,
+    )
+    picture[rows, columns] = window
+
+
+def _span(center: float, reach: float, limit: int) -> slice:
+    """Whole pixels within `reach` of `center`, of 0..limit; empty where none is."""
+    return slice(max(int(center - reach), 0), min(int(center + reach) + 2, limit))

@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from patching.lift import above
-from patching.raycast import CORNERS_UV, cast_patch, outline_uv, visible_rays
+from patching.raycast import (
+    CORNERS_UV,
+    DEPTH_TOLERANCE,
+    SIZE_TOLERANCE,
+    SUPERSAMPLE,
+    cast_patch,
+    outline_uv,
+    patch_window,
+    sub_pixels,
+    visible_rays,
+)
 from patching.surface_json import surface_from_dict, surface_to_dict
 from scene.camera import Camera
 from scene.errors import InputError
@@ -298,6 +308,9 @@ def footprint(placement: Placement, camera: Camera, median_depth: FloatArray | N
     coverage = np.zeros((camera.height, camera.width), np.float32)
     visible = np.zeros(coverage.shape, bool)
     incidence = placement.incidence_deg(camera)
+    if isinstance(placement.surface, Plane):
+        _count_rays(placement, placement.surface, camera, median_depth, coverage, visible)
+        return Footprint(coverage, visible, incidence)
     rays = cast_patch(placement, camera)
     if rays is not None:
         where = (rays.rows, rays.columns)
@@ -307,6 +320,46 @@ def footprint(placement: Placement, camera: Camera, median_depth: FloatArray | N
             shown = visible_rays(rays, placement, median_depth)
         visible[where] = rays.pooled(shown.astype(np.float32)) >= 0.5
     return Footprint(coverage, visible, incidence)
+
+
+def _count_rays(
+    placement: Placement,
+    plane: Plane,
+    camera: Camera,
+    median_depth: FloatArray | None,
+    coverage: FloatArray,
+    visible: NDArray[np.bool_],
+) -> None:
+    """`footprint` of a patch on a plane: writes coverage and visible (H, W), zeros before."""
+    from patching.footprint_kernel import count_plane_rays
+
+    normal = placement.outward_at(placement.center[None])[0]
+    height = float(normal @ (camera.center - plane.point))
+    window = patch_window(placement, camera)
+    if window is None or height <= 0:
+        return
+    rows, columns = window
+    shape = (rows.stop - rows.start, columns.stop - columns.start)
+    u, v = placement.right / placement.width, placement.down / placement.height
+    axes = np.stack([normal, u, v]) @ camera.camera_from_world[:3, :3].T
+    to_camera = camera.center - placement.center
+    along = [-height, u @ to_camera + 0.5, v @ to_camera + 0.5]
+    focal, middle = camera.K[[0, 1], [0, 1]], camera.K[:2, 2]
+    hiding = np.zeros(shape, np.float32)
+    if median_depth is not None:
+        hiding[:] = median_depth[window]
+    filled, shown = np.empty(shape, np.int32), np.empty(shape, np.int32)
+    count_plane_rays(
+        np.column_stack([axes, np.array(along)]),
+        (sub_pixels(columns, SUPERSAMPLE) - middle[0]) / focal[0],
+        (sub_pixels(rows, SUPERSAMPLE) - middle[1]) / focal[1],
+        hiding,
+        (np.float32(DEPTH_TOLERANCE), np.float32(SIZE_TOLERANCE * placement.width)),
+        filled,
+        shown,
+    )
+    coverage[window] = filled / SUPERSAMPLE**2
+    visible[window] = 2 * shown >= SUPERSAMPLE**2
 
 
 def _upright_axes(

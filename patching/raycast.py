@@ -100,11 +100,11 @@ class PatchRays:
 
 def cast_patch(laid: Laid, camera: Camera, supersample: int = SUPERSAMPLE) -> PatchRays | None:
     """Rays of `camera` against the placed patch; None where no part of it can be in the picture."""
-    window = _window(laid, camera)
+    window = patch_window(laid, camera)
     if window is None:
         return None
     rows, columns = window
-    x, y = _sub_pixels(columns, supersample), _sub_pixels(rows, supersample)
+    x, y = sub_pixels(columns, supersample), sub_pixels(rows, supersample)
     size = (len(y), len(x))
     uv, inside, depth = np.empty((*size, 2)), np.empty(size, bool), np.empty(size)
     for start in range(0, len(y), BAND_ROWS):
@@ -218,13 +218,13 @@ def composite(
     return picture, coverage, depth
 
 
-def _sub_pixels(span: slice, supersample: int) -> DoubleArray:
+def sub_pixels(span: slice, supersample: int) -> DoubleArray:
     """Positions of the sub-pixel rays of a span of pixels."""
     count = (span.stop - span.start) * supersample
     return np.asarray(span.start + (np.arange(count) + 0.5) / supersample)
 
 
-def _window(laid: Laid, camera: Camera) -> tuple[slice, slice] | None:
+def patch_window(laid: Laid, camera: Camera) -> tuple[slice, slice] | None:
     """Pixel rows and columns that the patch's outline spans.
 
     The whole picture where part of the patch is beside or behind the camera, or its outline is

@@ -65,6 +65,9 @@ class Drawer:
         self._thread.join(timeout_s)
 
     def _work(self) -> None:
+        from patching.warm import warm_kernels
+
+        warm_kernels()  # while the victims load
         while (job := self._desk.next_job()) is not None:
             self._draw(job)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from patching.placement import (
     place_by_numbers,
     save_placement,
 )
+from patching.raycast import cast_patch, visible_rays
 from scene.camera import Camera
 from scene.errors import InputError
 from scene.render.api import Rendered
@@ -175,3 +177,33 @@ def test_file_round_trip_and_missing_file(placed: Placement, tmp_path) -> None: 
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["p.json"]
     with pytest.raises(InputError, match="no such"):
         load_placement(tmp_path / "none.json")
+
+
+def test_footprint_of_a_plane_equals_its_rays(front_camera: Camera) -> None:
+    rng = np.random.default_rng(3)
+    seen = 0
+    for number in range(40):
+        normal = rng.normal(size=3)
+        placed = place_by_numbers(
+            rng.uniform(-0.5, 0.5, 3) + np.array([0, 0, 2]), normal, rng.uniform(0.3, 3), 0.7, front_camera,
+            UP, rng.uniform(0, 360), surface=None,
+        )  # fmt: skip
+        if number % 4 == 0:  # the centre beside its plane, as a file may have it
+            off = Plane(placed.center + 0.1 * placed.outward, placed.outward)
+            placed = replace(placed, surface=off)
+        camera = Camera.look_at(
+            rng.uniform(-1, 1, 3), placed.center + rng.normal(size=3) * 0.2, UP, 160, 120, 70
+        )
+        depth = rng.uniform(0.5, 5, (120, 160)).astype(np.float32)
+        depth[:40] = 0
+        view, rays = footprint(placed, camera, depth), cast_patch(placed, camera)
+        coverage, visible = np.zeros((120, 160), np.float32), np.zeros((120, 160), bool)
+        if rays is not None:
+            where = (rays.rows, rays.columns)
+            coverage[where] = rays.pooled(rays.inside.astype(np.float32))
+            shown = visible_rays(rays, placed, depth)
+            visible[where] = rays.pooled(shown.astype(np.float32)) >= 0.5
+        np.testing.assert_array_equal(view.coverage, coverage)
+        np.testing.assert_array_equal(view.visible, visible)
+        seen += visible.any()
+    assert seen >= 10

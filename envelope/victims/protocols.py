@@ -80,6 +80,8 @@ class Detections:
                 f"Detections: wanted as many boxes as confidences and labels, found {len(boxes)}, "
                 f"{len(confidences)} and {len(self.labels)}"
             )
+        if not (np.isfinite(boxes).all() and np.isfinite(confidences).all()):
+            raise InputError("Detections: boxes or confidences are not finite numbers")
         order = np.argsort(-confidences, kind="stable")
         object.__setattr__(self, "xyxy", _frozen(boxes[order]))
         object.__setattr__(self, "confidences", _frozen(confidences[order]))
@@ -114,6 +116,8 @@ class Classification:
             raise ValueError(
                 f"Classification: {len(self.labels)} labels but {len(probabilities)} probabilities"
             )
+        if not np.isfinite(probabilities).all():
+            raise InputError("Classification: probabilities are not finite numbers")
         object.__setattr__(self, "probabilities", _frozen(probabilities))
 
     @property

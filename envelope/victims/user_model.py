@@ -96,8 +96,6 @@ class UserVictim:
                 f"{where} names the class {min(unknown)!r}, which info.labels does not hold"
             )
         if isinstance(answer, Detections):
-            if not (np.isfinite(answer.xyxy).all() and np.isfinite(answer.confidences).all()):
-                raise InputError(f"{where} holds numbers that are not finite")
             swapped = (answer.xyxy[:, :2] > answer.xyxy[:, 2:]).any(axis=1)
             if swapped.any():
                 found = ", ".join(f"{value:g}" for value in answer.xyxy[swapped][0])

@@ -148,3 +148,14 @@ def test_names_in_other_alphabets_stay_apart() -> None:
     assert find_class("人", ("停车标志", "人"), "victim") == 1
     assert phrase_has_class("красный знак стоп", "знак стоп")
     assert normalised("café_table") == "café table"
+
+
+def test_numbers_that_are_none_are_errors_and_not_omissions() -> None:
+    """Comparisons with NaN are false, so that such a box was dropped: an omission, a success."""
+    boxes = np.array([[1, 2, 3, 4]])
+    with pytest.raises(InputError, match="not finite"):
+        Detections(boxes, np.array([np.nan]), ("a",))
+    with pytest.raises(InputError, match="not finite"):
+        Detections(boxes * np.inf, np.array([0.5]), ("a",))
+    with pytest.raises(InputError, match="not finite"):
+        Classification(("a", "b"), np.array([np.nan, np.nan]))

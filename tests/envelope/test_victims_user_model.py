@@ -131,7 +131,6 @@ ANSWERS = {
     "None": "answer 0 is a NoneType; a detector wants to return",
     "[[1, 2, 3, 4]]": "answer 0 is a list",
     "Classification(('a', 'b'), np.array([0.5, 0.5]))": "is a Classification; a detector wants",
-    "Detections(np.array([[0, 0, np.nan, 2]]), np.array([0.5]), ('person',))": "not finite",
     "Detections(np.array([[0, 0, 2, 2]]), np.array([55.0]), ('person',))": "want 0..1, found 55",
 }
 

@@ -195,9 +195,10 @@ class ScoringService:
 
     def _user_waits(self) -> bool:
         job = self._asked or self._current
-        if job is None or (job is self._current and job.complete):
+        if job is None or job.complete:
             return False
-        return time.perf_counter() - job.asked < self.settings.hush_s
+        due = not job.drawn or any(self._workers[n].state != "loading" for n, _ in job.waiting)
+        return due and time.perf_counter() - job.asked < self.settings.hush_s
 
     def note_settings(self, worker: VictimWorker) -> None:
         """Store what the loaded victim's answers depend on, per render kind."""
@@ -263,12 +264,11 @@ class ScoringService:
         return self._current
 
     def _next_of_sweep(self) -> ViewJob | None:
-        sweep = self._sweep
+        todo = self._sweep
         ready = all(worker.state != "loading" for worker in self._workers.values())
-        if sweep.state != "running" or not ready or self.hushed():
+        if todo.state != "running" or not ready or self.hushed():
             return None
-        memory = self.settings.memory_mb * 1e6
-        job = sweep.take(memory, self._live(), self._hashes, self.stage.place)
+        job = todo.take(self.settings.memory_mb * 1e6, self._live(), self._hashes, self.stage.place)
         if job is None:
             self._finish_if_done()
         return job

@@ -108,10 +108,13 @@ def _uninterrupted() -> Iterator[None]:
 def _choose(run: Run, specs: tuple[str, ...], plan: SweepPlan) -> None:
     """Add the named victims to the run and make the plan its sweep; the demo detector if none."""
     from envelope.settings import VictimChoice
+    from envelope.victims.registry import check_victim
 
     known = {choice.spec: choice for choice in run.settings.victims}
     wanted = specs or tuple(known) or ("demo-detector",)
     for spec in wanted:
+        if spec not in known:  # a mistyped name must not stay in the run
+            check_victim(spec)
         known.setdefault(spec, VictimChoice(spec))
     run.update(replace(run.settings, victims=tuple(known.values()), sweep=plan))
 

@@ -108,6 +108,20 @@ def load_victim(spec: str, label: str | None = None, threads: int = 1) -> Victim
     refused here, with near names, instead of silently never finding it.
     threads: CPU threads that one prediction may use.
     """
+    entry, head, location, options = _find(spec)
+    victim = entry.load(Request(spec, head, location, options, label, threads))
+    if label is not None and victim.info.labels:
+        find_class(label, victim.info.labels, spec)
+    return victim
+
+
+def check_victim(spec: str) -> None:
+    """Refuse, before anything is loaded or stored, a name that no victim can have. InputError."""
+    _find(spec)
+
+
+def _find(spec: str) -> tuple[Entry, str, str, dict[str, str]]:
+    """(entry, name before the colon, path after it, options) of a spec that is right so far."""
     name, _, query = spec.partition("?")
     head, _, location = name.partition(":")
     entry = find_entry(spec)
@@ -118,10 +132,7 @@ def load_victim(spec: str, label: str | None = None, threads: int = 1) -> Victim
         names = ", ".join(listed.spec for listed in list_victims())
         raise InputError(f"there is no victim {spec!r}; the victims are: {names}")
     _check(spec, entry, location, options)
-    victim = entry.load(Request(spec, head, location, options, label, threads))
-    if label is not None and victim.info.labels:
-        find_class(label, victim.info.labels, spec)
-    return victim
+    return entry, head, location, options
 
 
 def _check(spec: str, entry: Entry, location: str, options: dict[str, str]) -> None:

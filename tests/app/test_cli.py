@@ -139,6 +139,10 @@ def test_embed_sweep_envelope_and_a_file_that_is_not_onnx(
     assert set(made["reports"]) == {"adversarial", "gray"}
     assert made["target_gaussians"] == 1200
     Path("model.onnx").write_text("not a model")
+    before = Path("run/run.toml").read_bytes()
+    said = fails(["sweep", "run", "--victims", "demo-detecter"], capsys)
+    assert "there is no victim 'demo-detecter'" in said
+    assert Path("run/run.toml").read_bytes() == before
     said = fails(["sweep", "run", "--victims", "onnx:model.onnx?preset=yolox", "--axes",
                   "azimuth_deg=-10,0", "--variants", "1", "--kinds", "clean"], capsys)  # fmt: skip
     assert "model.onnx" in said

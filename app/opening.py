@@ -42,20 +42,23 @@ class Opened:
     placement: Path | None = None
 
 
-def open_scene_or_run(path: Path | str | None, runs: Path = RUNS) -> Opened:
+def open_scene_or_run(
+    path: Path | str | None, runs: Path = RUNS, scene_path: Path | None = None
+) -> Opened:
     """Open a scene (file or folder), a run folder, or (None) the embedded demo.
 
-    Raises InputError.
+    scene_path: where a run's scene is now, if it moved; nothing else takes it. Raises InputError.
     """
     from envelope.run import is_run, open_run
 
+    if path is not None and is_run(Path(path)):
+        run = open_run(Path(path), scene_path=scene_path)
+        return Opened(run.scene, run.scene_path, run)
+    if scene_path is not None:
+        raise InputError("--scene goes with a run folder; a splat file is named by itself")
     if path is None:
         return _open_demo(runs)
-    path = Path(path)
-    if is_run(path):
-        run = open_run(path)
-        return Opened(run.scene, run.scene_path, run)
-    return Opened(load_scene(path), path)
+    return Opened(load_scene(path), Path(path))
 
 
 def list_runs(runs: Path = RUNS) -> list[Path]:

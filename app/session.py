@@ -77,12 +77,17 @@ class Session:
         self._take_scene(scene, path)
 
     @classmethod
-    def open(cls, path: Path | str | None = None, runs: Path = RUNS) -> Session:
+    def open(
+        cls,
+        path: Path | str | None = None,
+        runs: Path = RUNS,
+        scene_path: Path | None = None,
+    ) -> Session:
         """A session on a splat file, a run folder, or (None) the embedded demo. Takes seconds.
 
-        Raises InputError with one sentence.
+        scene_path: where a run's scene is now, if it moved. Raises InputError with one sentence.
         """
-        opened = open_scene_or_run(path, runs)
+        opened = open_scene_or_run(path, runs, scene_path)
         session = cls(opened.scene, opened.path, runs)
         session._take_run(opened)
         return session

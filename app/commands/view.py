@@ -8,6 +8,8 @@ from typing import Annotated
 
 import tyro
 
+from scene.errors import InputError
+
 
 @dataclass(frozen=True)
 class View:
@@ -15,6 +17,8 @@ class View:
 
     path: Annotated[Path | None, tyro.conf.Positional] = None
     """Splat file or run folder; default: the embedded demo with its partly swept run."""
+    scene: Path | None = None
+    """Where the scene of a run folder is now, if it moved."""
     host: str = "127.0.0.1"
     """Address to listen on; anything but 127.0.0.1 lets other machines in."""
     port: int = 8080
@@ -33,8 +37,10 @@ class View:
         from app.viewer import serve
         from scene.render.warmup import warmup
 
-        warmup(progress_line("compiling (once)"))
-        session = Session.open(self.path)
+        if self.path is not None and not self.path.exists():
+            raise InputError(f"{self.path}: no such file or folder")
+        warmup(progress_line("preparing the renderer (compiles once)"))
+        session = Session.open(self.path, scene_path=self.scene)
         serve(
             session,
             host=self.host,

@@ -33,6 +33,15 @@ def test_the_demo_opens_in_a_copy_that_is_taken_up_again(tmp_path):
     about = tmp_path / "demo" / "run.toml"
     text = about.read_text()
     line = next(line for line in text.splitlines() if line.startswith("created"))
+    # a run whose scene moved opens where the scene is named
+    about.write_text(text.replace("street.compressed.ply", "gone.ply"))
+    with pytest.raises(InputError, match="--scene"):
+        open_scene_or_run(tmp_path / "demo", tmp_path)
+    moved = open_scene_or_run(tmp_path / "demo", tmp_path, opening.DEMO_SCENE)
+    assert moved.path.samefile(opening.DEMO_SCENE)
+    moved.run.close()
+    with pytest.raises(InputError, match="goes with a run folder"):
+        open_scene_or_run(opening.DEMO_SCENE, tmp_path, opening.DEMO_SCENE)
     about.write_text(text.replace(line, 'created = "2020-01-01T00:00:00Z"'))
     other = open_scene_or_run(None, tmp_path)
     assert other.run.folder == tmp_path / "demo-2"

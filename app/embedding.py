@@ -25,8 +25,8 @@ FIGURES = (
     ("ring", "ring"),
     ("non-patch", "anchor_rest"),
     ("off anchor", "off_patch"),
-    ("x its floor", "off_over_floor"),
-    ("depth", "depth"),
+    ("off anchor / its floor", "off_over_floor"),
+    ("median depth", "depth"),
 )
 
 
@@ -108,15 +108,24 @@ def embed_patch(
 
 
 def fidelity_text(adversarial: AdversarialScene) -> str:
-    """The figures that the embeddings reported, one kind a line, L1 errors in sRGB."""
+    """The figures that the embeddings reported, a block per kind, L1 errors in sRGB."""
     lines = []
     for kind, report in adversarial.reports.items():
         figures = report.get("fidelity", {})
-        words = [f"{name} {figures[key]:.4g}" for name, key in FIGURES if key in figures]
+        words = [f"  {name} {_figure(k, figures[k])}" for name, k in FIGURES if k in figures]
         note = " (stopped early)" if report.get("stopped") else ""
         if words:
-            lines.append(f"{kind}{note}: " + ", ".join(words))
+            lines += [f"{kind}{note}, mean absolute differences", *words]
     return "\n".join(lines)
+
+
+def _figure(key: str, value: float) -> str:
+    """A figure as it is read: depth in percent, a multiple with its sign, the rest sRGB 0..1."""
+    if key == "depth":
+        return f"{100 * value:.2f} %"
+    if key == "off_over_floor":
+        return f"×{value:.1f}"
+    return f"{value:.5f}" if value < 0.001 else f"{value:.4f}"
 
 
 def _around(anchor: Anchor, picture: Any) -> Any:

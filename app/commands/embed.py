@@ -229,9 +229,10 @@ class Embed:
 
 
 def _print_reports(adversarial: AdversarialScene, say: Any) -> None:
+    from app.embedding import fidelity_text
+
     for kind, report in adversarial.reports.items():
         say(f"{kind}: {report['new']} new + {report['reused']} reused Gaussians, "
             f"{report['iterations']} iterations, {report['aux_views']} auxiliary views, "
             f"{report['wall_s']:.1f} s on a {report['surface']}")  # fmt: skip
-        figures = report["fidelity"]
-        say("  " + ", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
+    say(fidelity_text(adversarial))

@@ -88,5 +88,6 @@ def _legend() -> str:
         f'background:rgb{STATE_COLOR[state]}"></span>{text}</span>'
         for state, text in STATE_TEXT.items()
     )
-    keys += "<span>small in the scene: extrapolated, far from every photo</span>"
+    words = "small camera: extrapolated, far from every photo"
+    keys += f'<span style="white-space:nowrap">{words}</span>'
     return f'<div style="font-size:11.5px;padding:0 0.75em 0.4em">{keys}</div>'

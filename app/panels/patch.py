@@ -118,7 +118,7 @@ class PatchPanel:
         self._click = gui.add_button("Place by click", color="blue")
         self._click.on_click(lambda _: self._do(self._actions.toggle_placing))
         self._width = gui.add_slider(
-            "Width", min=0.05, max=1.5, step=0.01, initial_value=0.4,
+            "Width ×", min=0.05, max=1.5, step=0.01, initial_value=0.4,
             hint="Fraction of the target's width",
         )  # fmt: skip
         self._angle = gui.add_slider("Turn °", min=-180, max=180, step=1, initial_value=0)

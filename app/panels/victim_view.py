@@ -49,7 +49,7 @@ class VictimViewPanel:
         if not scores.pictures:
             return
         self._image.image = contact_sheet(scores, self._session.readings.victims())
-        self._answers.set(answers_text(scores))
+        self._answers.set(answers_text(scores, self._session.readings.victims()))
 
 
 def describe_view(scores: ViewScores) -> str:
@@ -90,11 +90,15 @@ def contact_sheet(scores: ViewScores, victims: tuple[str, ...]) -> Pixels:
     return tiled(tiles)
 
 
-def answers_text(scores: ViewScores) -> str:
-    """Each victim's words or boxes per kind, as plain text, cut to a readable length."""
+def answers_text(scores: ViewScores, victims: tuple[str, ...] = ()) -> str:
+    """Each victim's words or boxes per kind, as plain text, cut to a readable length.
+
+    victims: names in the order that gives them their number in the legend.
+    """
     lines = []
     for victim in scores.victims():
-        lines.append(victim)
+        number = f"victim {victims.index(victim) + 1}: " if victim in victims else ""
+        lines.append(number + victim)
         for kind in SHOWN_KINDS:
             said = scores.said.get((victim, kind))
             if said is not None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from scene.errors import InputError
 
 FloatArray = NDArray[np.floating]
 
@@ -19,6 +22,22 @@ class Candidates:
 
     xyxy: FloatArray
     scores: FloatArray
+
+
+def require_finite(name: str, *outputs: Any) -> None:
+    """Refuse a network's outputs that hold NaN or infinity, before anything is chosen from them.
+
+    NaN is above no threshold: what held it would be dropped and read as an object not found.
+    name: the victim's. outputs: numpy arrays or torch tensors of any shape.
+    """
+    for output in outputs:
+        finite = output.isfinite() if hasattr(output, "isfinite") else np.isfinite(output)
+        if not finite.all():
+            count = int((~finite).sum())
+            raise InputError(
+                f"{name}: wanted finite numbers from the network, found NaN or infinity in {count} "
+                f"of {int(np.prod(finite.shape))} outputs"
+            )
 
 
 def pairwise_iou(first: FloatArray, second: FloatArray) -> FloatArray:

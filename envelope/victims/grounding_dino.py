@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.hub_checkpoint import Checkpoint, load_checkpoint
 from envelope.victims.hub_victim import (
     HubRequest,
@@ -63,6 +64,9 @@ class GroundingDinoDetector(HubVictim[Detections]):
 
     def _answers(self, images: torch.Tensor, text: Text) -> list[Detections]:
         outputs = self._run(images, text)
+        # the tokens that a text leaves free have -inf by design; NaN and +inf pass the clamp
+        logits = outputs.logits.clamp(min=torch.finfo(outputs.logits.dtype).min)
+        require_finite(self.info.name, logits, outputs.pred_boxes)
         height, width = images.shape[2:]
         chances = outputs.logits.sigmoid()
         boxes = corners(outputs.pred_boxes, width, height)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.hub_checkpoint import load_checkpoint
 from envelope.victims.hub_victim import HubRequest, HubVictim, victim_info
 from envelope.victims.names import find_class, normalised
@@ -27,6 +28,7 @@ class HubClassifier(HubVictim[Classification]):
 
     def _answers(self, images: torch.Tensor) -> list[Classification]:
         chances = self.model(**self.inputs(images)).logits.softmax(dim=1).cpu().numpy()
+        require_finite(self.info.name, chances)
         return [Classification(self.info.labels, row) for row in chances]
 
     def suppression_loss(self, images: torch.Tensor, label: str) -> torch.Tensor:

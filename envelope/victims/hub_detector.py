@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.hub_checkpoint import Checkpoint, load_checkpoint
 from envelope.victims.hub_victim import (
     HubRequest,
@@ -40,6 +41,7 @@ class HubDetector(HubVictim[Detections]):
     def _answers(self, images: torch.Tensor) -> list[Detections]:
         height, width = images.shape[2:]
         outputs = self.model(**self.inputs(images))
+        require_finite(self.info.name, outputs.logits, outputs.pred_boxes)
         found = self.checkpoint.image_processor.post_process_object_detection(
             outputs, threshold=KEPT_CONFIDENCE, target_sizes=[(height, width)] * len(images)
         )

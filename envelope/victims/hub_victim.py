@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.hub_checkpoint import Checkpoint
 from envelope.victims.hub_models import HubWeights, checkpoint_source
 from envelope.victims.protocols import (
@@ -163,10 +164,11 @@ def detections_within(
 ) -> Detections:  # fmt: skip
     """One picture's boxes (n, 4) xyxy pixels, clipped to the picture; those outside are dropped.
 
-    limit: keeps that many of the most confident.
+    limit: keeps that many of the most confident. Raises InputError for NaN or infinity.
     """
     edges = torch.tensor([width, height, width, height], device=boxes.device)
     clipped = boxes.clamp(min=0).minimum(edges.to(boxes.dtype))
+    require_finite("the detector", scores, boxes)
     there = (clipped[:, 2:] > clipped[:, :2]).all(dim=1) & (scores >= KEPT_CONFIDENCE)
     kept = there.nonzero()[:, 0]
     if limit is not None and len(kept) > limit:

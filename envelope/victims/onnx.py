@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from envelope.victims import decode_fastestdet, decode_nanodet, decode_yolov8, decode_yolox
-from envelope.victims.boxes import Candidates, FloatArray, suppress
+from envelope.victims.boxes import Candidates, FloatArray, require_finite, suppress
 from envelope.victims.coco_names import COCO_NAMES
 from envelope.victims.hashes import files_sha256
 from envelope.victims.letterbox import Letterbox, fit_inside, letterboxed, stretch_to
@@ -164,6 +164,7 @@ class OnnxDetector:
         answers = []
         for batch in batches:
             outputs = self.session.run(None, {self._input_name: batch})
+            require_finite(self.info.name, *outputs)
             for row in range(len(batch)):
                 decoded = self.preset.decode([output[row] for output in outputs], width, height)
                 answers.append(self._chosen(decoded, box))
@@ -208,6 +209,7 @@ class OnnxDetector:
                 f"{self.info.name} answers {candidates.scores.shape[1]} classes, but its labels "
                 f"file names {len(labels)}"
             )
+        require_finite(self.info.name, candidates.scores, candidates.xyxy)
         classes = candidates.scores.argmax(axis=1)
         confidences = candidates.scores.max(axis=1)
         keep = confidences >= self.info.settings["kept_confidence"]

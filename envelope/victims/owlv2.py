@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.grounding_dino import phrase_of
 from envelope.victims.hub_checkpoint import Checkpoint, load_checkpoint
 from envelope.victims.hub_victim import (
@@ -42,8 +43,10 @@ class Owlv2Detector(HubVictim[Detections]):
 
     def _answers(self, images: torch.Tensor, queries: tuple[str, ...]) -> list[Detections]:
         height, width = images.shape[2:]
+        outputs = self._run(images, queries)
+        require_finite(self.info.name, outputs.logits, outputs.pred_boxes)
         found = self.checkpoint.image_processor.post_process_object_detection(
-            self._run(images, queries),
+            outputs,
             threshold=KEPT_CONFIDENCE,
             target_sizes=[(height, width)] * len(images),
         )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.hashes import files_sha256
 from envelope.victims.hub_checkpoint import torch_device
 from envelope.victims.hub_classifier import ENOUGH, one_name_each
@@ -45,6 +46,7 @@ class TorchvisionClassifier:
             shown = torch.from_numpy(np.require(images, requirements=["C", "W"]))
             pixels = self.prepared(shown.permute(0, 3, 1, 2))
             chances = self.model(pixels).softmax(dim=1).cpu().numpy()
+        require_finite(self.info.name, chances)
         if self.info.seconds_per_picture is None:
             seconds = (time.perf_counter() - start) / len(images)
             self.info = replace(self.info, seconds_per_picture=seconds)

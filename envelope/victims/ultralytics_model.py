@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.hashes import files_sha256
 from envelope.victims.letterbox import Letterbox, fit_inside, stretch_to
 from envelope.victims.names import find_class
@@ -78,6 +79,7 @@ class UltralyticsDetector:
         with torch_threads(self.threads), torch.no_grad():
             raw = self._run(_input(images, box))
             rows = raw[0] if isinstance(raw, tuple | list) else raw
+            require_finite(self.info.name, rows)
             return [self._picture(row.float(), box) for row in rows]
 
     def _picture(self, rows: torch.Tensor, box: Letterbox) -> Detections:

@@ -201,3 +201,13 @@ def test_operating_point_by_hand() -> None:
     # F1 is 40/45 at 0.4, 40/46 at 0.3, 44/48 at 0.2 (the best), 44/50 at 0.1
     assert best_threshold(answers, [sign] * 25, STOP) == pytest.approx(0.2)
     assert best_threshold(answers[:5], [sign] * 5, STOP) is None
+
+
+@pytest.mark.parametrize("name", ["demo-detector", "demo-classifier"])
+def test_nan_of_the_network_is_an_error(name: str) -> None:
+    """No threshold lets NaN pass: it was read as a sign that is not found."""
+    victim = load_victim(name)
+    for parameter in victim.model.parameters():
+        parameter.fill_(torch.nan)
+    with pytest.raises(InputError, match=f"{name}: wanted finite numbers from the network"):
+        victim.predict(np.zeros((1, 64, 96, 3), np.uint8))

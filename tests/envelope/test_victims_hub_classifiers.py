@@ -48,6 +48,13 @@ def test_probabilities_are_the_models_own(name: str, specs: dict[str, str]) -> N
     assert victim.info.seconds_per_picture > 0
 
 
+def test_nan_of_the_network_is_an_error(specs: dict[str, str]) -> None:
+    victim: Any = load_victim(specs["vit"], "stop sign")
+    torch.nn.init.constant_(victim.model.classifier.bias, torch.nan)
+    with pytest.raises(InputError, match=r"vit.*wanted finite numbers .* 6 of 6 outputs"):
+        victim.predict(pictures())
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_white_box(name: str, specs: dict[str, str]) -> None:
     victim: Any = load_victim(specs[name], "stop sign")

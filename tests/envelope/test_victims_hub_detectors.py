@@ -158,6 +158,25 @@ def test_what_a_victim_says_about_itself(name: str, specs: dict[str, str]) -> No
     assert victim.info.weights_hash == info.weights_hash
 
 
+@pytest.mark.parametrize("name", DETECTORS)
+@pytest.mark.parametrize("output", ["logits", "pred_boxes"])
+def test_nan_of_the_network_is_an_error(
+    name: str, output: str, specs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No threshold lets NaN pass: what held it was dropped, and read as an object not found."""
+    victim: Any = load_victim(specs[name], "stop sign")
+    forward = victim.model.forward
+
+    def broken(*arguments: Any, **named: Any) -> Any:
+        outputs = forward(*arguments, **named)
+        outputs[output][0, 0, 0] = torch.nan
+        return outputs
+
+    monkeypatch.setattr(victim.model, "forward", broken)
+    with pytest.raises(InputError, match="wanted finite numbers from the network"):
+        ask(victim, np.zeros((1, 60, 110, 3), np.uint8), "stop sign")
+
+
 def test_red_is_not_blue(specs: dict[str, str]) -> None:
     """Channels reach the model in the order red, green, blue."""
     image = np.zeros((1, 20, 30, 3), np.uint8)

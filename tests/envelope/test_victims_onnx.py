@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from envelope.victims import decode_yolov8
+from envelope.victims.coco_names import COCO_NAMES
 from envelope.victims.hashes import files_sha256
 from envelope.victims.letterbox import letterboxed
-from envelope.victims.onnx import PRESETS, OnnxOptions, load_onnx
+from envelope.victims.onnx import PRESETS, OnnxDetector, OnnxOptions, load_onnx
+from envelope.victims.protocols import VictimInfo
 from envelope.victims.registry import load_victim
 from scene.errors import InputError
 
@@ -132,6 +135,35 @@ def test_yolov8_hand_worked() -> None:
     assert decode_yolov8.fits([(6, 42)], 64, 32)
     assert not decode_yolov8.fits([(42, 6)], 64, 32)
     assert not PRESETS["yolox"].fits([(6, 42)], 64, 32)
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_nan_of_the_network_is_an_error(preset: str) -> None:
+    """In the last output's last value, whichever that is: a share of objectness is clipped away."""
+    shapes = {
+        "yolox": [(21, 85)], "yolov8": [(84, 21)], "fastestdet": [(85, 2, 2)],
+        "nanodet": [(16, 80), (4, 80), (1, 80), (16, 32), (4, 32), (1, 32)],
+    }[preset]  # fmt: skip
+    outputs = [np.zeros((1, *shape), np.float32) for shape in shapes]
+
+    class Session:
+        def get_inputs(self) -> list:
+            return [SimpleNamespace(name="x", shape=[1, 3, 32, 32])]
+
+        def run(self, _names: None, _inputs: dict) -> list[np.ndarray]:
+            return outputs
+
+    info = VictimInfo(
+        "broken", "detector", "", "", (32, 32), 0.5, "", COCO_NAMES,
+        {"kept_confidence": 0.05, "nms_iou": 0.5},
+    )  # fmt: skip
+    victim = OnnxDetector(Session(), PRESETS[preset], info)
+    images = np.zeros((1, 20, 30, 3), np.uint8)
+    victim.predict(images)
+    for bad in (np.nan, np.inf):
+        outputs[-1][0, -1, -1] = bad
+        with pytest.raises(InputError, match="broken: wanted finite numbers from the network"):
+            victim.predict(images)
 
 
 def classifier_file(path: Path, shares: bool = False, batch: int | str = "n") -> Path:

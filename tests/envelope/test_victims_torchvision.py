@@ -26,7 +26,9 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_state_dict_is_scored_and_attacked(weights: Path) -> None:
+def test_a_state_dict_is_scored_and_attacked(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from torchvision.models import SqueezeNet1_1_Weights
 
     spec = f"torchvision:squeezenet1_1?weights={weights}&recipe=IMAGENET1K_V1"
@@ -41,6 +43,10 @@ def test_a_state_dict_is_scored_and_attacked(weights: Path) -> None:
     assert pixels.shape == (2, 3, 224, 224)
     assert answers[1].probabilities == pytest.approx(wanted[1], abs=1e-6)
     assert len(victim.info.labels) == 1000
+    with monkeypatch.context() as broken:
+        broken.setattr(victim.model, "forward", lambda x: torch.full((len(x), 1000), torch.nan))
+        with pytest.raises(InputError, match="wanted finite numbers from the network"):
+            victim.predict(images)
     before = {key: value.clone() for key, value in victim.model.state_dict().items()}
     floats.requires_grad_()
     victim.suppression_loss(floats, "street sign").sum().backward()

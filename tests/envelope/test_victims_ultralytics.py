@@ -37,6 +37,27 @@ def test_the_known_box_lands(files: dict[str, Path], kind: str) -> None:
     assert victim.info.threshold == (0.3 if kind == "world" else 0.5)
 
 
+@pytest.mark.parametrize("kind", ["v8", "26", "rtdetr", "world"])
+@pytest.mark.parametrize("column", [0, 4])
+def test_nan_of_the_network_is_an_error(
+    files: dict[str, Path], kind: str, column: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinate or a score: such a row was dropped, and read as an object not found."""
+    family = "yolo-world" if kind == "world" else "ultralytics"
+    victim = load_victim(f"{family}:{files[kind]}?size={SIZE}")
+    run = victim._run
+
+    def broken(batch: torch.Tensor) -> torch.Tensor:
+        rows = run(batch)[0].clone()
+        place = (0, column) if kind in ("v8", "world") else (0, slice(None), column)
+        rows[place] = torch.nan
+        return rows
+
+    monkeypatch.setattr(victim, "_run", broken)
+    with pytest.raises(InputError, match="wanted finite numbers from the network"):
+        ask(victim, picture(), "stop sign")
+
+
 def test_rtdetr_lands_in_a_stretched_input(files: dict[str, Path]) -> None:
     """Its anchor: centre (14.5, 5.5) cells of 20, a twentieth of the input either way."""
     victim = load_victim(f"ultralytics:{files['rtdetr']}?size={SIZE}", "stop sign")

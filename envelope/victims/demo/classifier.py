@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.demo.backbone import NarrowResNet, normalised
 from envelope.victims.demo.signs import CLASSES
 from envelope.victims.hashes import files_sha256
@@ -47,6 +48,7 @@ class DemoClassifier:
         with torch_threads(self.threads), torch.inference_mode():
             placed = letterboxed_batch(images, self._box(images.shape[2], images.shape[1]), FILL)
             chances = self.model(normalised(placed)).softmax(dim=1).numpy()
+        require_finite(self.info.name, chances)
         return [Classification(self.info.labels, row) for row in chances]
 
     def suppression_loss(self, images: torch.Tensor, label: str) -> torch.Tensor:

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch.nn import functional
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.demo.detector_net import STRIDES, Raw, SignDetector
 from envelope.victims.hashes import files_sha256
 from envelope.victims.letterbox import Letterbox, fit_inside
@@ -50,6 +51,7 @@ class DemoDetector:
         box = input_box(images.shape[2], images.shape[1], self.info.input_size[0])
         with torch_threads(self.threads), torch.inference_mode():
             raw = self.model(letterboxed_batch(images, box, FILL))
+            require_finite(self.info.name, raw.logits, raw.boxes)
             return [self._picture(raw, number, box) for number in range(len(images))]
 
     def _picture(self, raw: Raw, number: int, box: Letterbox) -> Detections:

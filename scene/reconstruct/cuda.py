@@ -2,9 +2,11 @@
 
 The recipe (start points, photo order, loss, learning rates, size limits, resets) is the CPU
 trainer's; cloning, splitting, relocation and noise are gsplat's `DefaultStrategy` and
-`MCMCStrategy`. Opacity resets are made here, since those of gsplat 1.5.3's default strategy never
-happen. The machine that this was written on has no CUDA device: it ran on the CPU only, with a
-stand-in for gsplat's rasterization. Two runs need not be equal.
+`MCMCStrategy`. The latter grows by 5 % per round and puts copies exactly upon each other, which
+the CPU trainer's does not, so that a short run may stay below its cap. Opacity resets are made
+here, since those of gsplat 1.5.3's default strategy never happen. The machine that this was
+written on has no CUDA device: it ran on the CPU only, with a stand-in for gsplat's rasterization.
+Two runs need not be equal.
 """
 
 from __future__ import annotations

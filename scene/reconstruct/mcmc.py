@@ -2,8 +2,9 @@
 
 No cloning, splitting or resets. What has faded is put where opacity is, and opacities and sizes of
 all that then share a place are corrected so that the picture stays (the paper's equation 9). The
-number grows round by round up to the cap. Noise on the positions of the faint explores;
-penalties on opacity and size make Gaussians fade that are not needed.
+number grows round by round up to the cap. Noise on the positions of the faint explores; penalties
+on opacity and size make Gaussians fade that are not needed. Two things are not the paper's, since
+a run here is a tenth as long: growth is faster, and what joins another is put beside it (`SPREAD`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ DoubleArray = NDArray[np.float64]
 
 GROWTH = 1.05
 """Per round, at least; in 30,000 iterations that reaches any cap (the paper)."""
+SPREAD = 1.0
+"""Sigmas between a Gaussian and one that joins it; the paper has 0, where both learn alike.
+
+Equal rows in one place have nearly equal gradients, and noise parts them only while they are faint.
+30,000 iterations leave time for that, 3,000 do not (fox, 160 pixels, 1,200 iterations: 26.05 dB
+held out with 0, 28.09 with 1).
+"""
 MOST_SHARING = 51
 """Gaussians that may come to share a place in one round (the reference's limit)."""
 _HIGHEST = 1 - 1e-6
@@ -48,16 +56,21 @@ def shared(opacity: DoubleArray, count: NDArray[np.int64]) -> tuple[DoubleArray,
 def growth(count: int, most: int, settings: ReconstructSettings, iteration: int) -> float:
     """Factor by which `count` Gaussians grow in this round, to be `most` halfway through."""
     last = settings.densify_until * settings.iterations
-    rounds = (0.5 * (settings.densify_from + last) - iteration) / settings.densify_every
-    if rounds < 1:
-        return GROWTH
-    return max(GROWTH, (most / max(count, 1)) ** (1 / (rounds + 1)))
+    to_halfway = 0.5 * (settings.densify_from + last) - iteration
+    rounds = max(int(to_halfway / settings.densify_every) + 1, 1)  # this one included
+    return max(GROWTH, (most / max(count, 1)) ** (1 / rounds))
 
 
 def relocate(
-    parameters: FloatArray, most: int, rng: np.random.Generator, factor: float = GROWTH
+    parameters: FloatArray,
+    most: int,
+    rng: np.random.Generator,
+    factor: float = GROWTH,
+    spread: float = SPREAD,
 ) -> Densified:
     """One round: dead rows go to live ones, then the number grows; at most `most` rows result.
+
+    spread: how far from its host a row is put, in the host's own (corrected) sigmas.
 
     In what is returned, `cloned` counts those added, `split` those relocated; source is -1 where
     the optimiser must begin anew (moved rows and those they moved to).
@@ -69,14 +82,14 @@ def relocate(
     if 0 < len(dead) < len(rows):
         hosts = _hosts(opacity, len(dead), rng)
         _share(rows, hosts)
-        rows[dead] = rows[hosts]
+        rows[dead] = _beside(rows[hosts], spread, rng)
         anew[dead] = anew[hosts] = True
     added = max(min(most, int(factor * len(rows))) - len(rows), 0)
     if added and len(dead) < len(opacity):
         hosts = _hosts(_opacity(rows), added, rng)
         _share(rows, hosts)
         anew[hosts] = True
-        rows = np.concatenate([rows, rows[hosts]])
+        rows = np.concatenate([rows, _beside(rows[hosts], spread, rng)])
     else:
         added = 0
     source = np.where(anew, -1, np.arange(len(parameters)))
@@ -129,6 +142,16 @@ def _share(rows: FloatArray, hosts: NDArray[np.int64]) -> None:
     new = np.clip(new, FAINTEST, _HIGHEST)
     rows[unique, LOGIT] = np.log(new / (1 - new))
     rows[unique, LOG_SCALE : LOG_SCALE + 3] += np.log(factor)[:, None]
+
+
+def _beside(rows: FloatArray, spread: float, rng: np.random.Generator) -> FloatArray:
+    """Copies, moved by normal noise of `spread` of their own sigmas."""
+    copies = rows.copy()
+    noise = rng.standard_normal((len(rows), 3), dtype=np.float32) * np.float32(spread)
+    local = noise * np.exp(rows[:, LOG_SCALE : LOG_SCALE + 3])
+    axes = _rotations(rows[:, QUATERNION : QUATERNION + 4])
+    copies[:, MEAN : MEAN + 3] += np.einsum("nij,nj->ni", axes, local)
+    return copies
 
 
 def _opacity(parameters: FloatArray) -> DoubleArray:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
+import threading
 import time
+import traceback
 from collections.abc import Iterator
 
 import numpy as np
@@ -211,6 +215,47 @@ def test_time_limit() -> None:
         assert time.monotonic() - start < 1.2
 
 
+def test_an_answer_that_is_too_long_is_final_and_says_nothing_about_the_server() -> None:
+    """It was asked for five times, and later pictures got one try, as behind a dead server."""
+
+    def answer(body: dict, number: int):
+        return (200, {}, b"x" * 5_000_000) if number == 1 else (503, {}, b"busy")
+
+    with FakeServer(answer) as server:
+        client, meter, pauses = quick(server.address)
+        with pytest.raises(ApiError, match="larger than 4 MB"):
+            client.post("/chat/completions", {})
+        assert (len(server.bodies), pauses) == (1, [])
+        with pytest.raises(ApiError, match="HTTP 503"):
+            client.post("/chat/completions", {})
+    assert meter.usage.requests == 1 + 5
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"])
+def test_dripping_bytes_do_not_stretch_the_limit(head: bytes) -> None:
+    """A header or a body, a byte each 50 ms: no single wait is long."""
+
+    def drip() -> None:
+        found, _ = listening.accept()
+        with found, contextlib.suppress(OSError):
+            found.recv(65536)
+            found.sendall(head)
+            for letter in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"y" * 70:
+                found.sendall(bytes([letter]))
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        client, _, pauses = quick(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout_s=0.4)
+        start = time.monotonic()
+        with pytest.raises(ApiError, match=r"no answer within 0\.4 s"):
+            client.post("/chat/completions", {})
+        assert time.monotonic() - start < 1.5
+        assert pauses == []
+        thread.join()
+
+
 def test_a_dead_server_costs_its_patience_once() -> None:
     with FakeServer(says(BOX)) as server:
         client, meter, pauses = quick(server.address, tries=4, timeout_s=100)
@@ -335,6 +380,23 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="without a name or password") as caught:
         parse_address(f"http://me:{KEY}@127.0.0.1/v1")
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"http://127.0.0.1:me:{KEY}@x/v1",  # a port that is no number
+        f"http://me@127.0.0.1:{KEY}/v1",
+        f"http://me:{KEY}@[127.0.0.1/v1",  # brackets that do not close
+        f"http://me:{KEY}@\u2100.example/v1",  # a character that would become a/c
+        f"me:{KEY}@127.0.0.1/v1",  # without http
+        f"ftp:///me:{KEY}@127.0.0.1/v1",
+    ],
+)
+def test_a_password_in_an_address_is_never_repeated(text: str) -> None:
+    with pytest.raises(InputError, match="wanted an address") as caught:
+        parse_address(text)
+    assert KEY not in "".join(traceback.format_exception(caught.value)).replace(repr(text), "")
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,14 @@ def parse_address(text: str) -> Address:
     try:
         parts = urlsplit(text)
         host, port = (parts.hostname or "").lower(), parts.port
-    except ValueError as error:
-        raise InputError(f"api: {wanted}, found one that cannot be read ({error})") from error
+    except ValueError:
+        # without the reason, which repeats parts of the text, such as a password
+        raise InputError(f"api: {wanted}, found one whose host or port cannot be read") from None
     if parts.username is not None or parts.password is not None:
         raise InputError(f"api: {wanted}, without a name or password in it; see {KEY_VARIABLE}")
     if parts.scheme not in ("http", "https") or not host:
-        raise InputError(f"api: {wanted}, found {text!r}")
+        found = "one with an @ in it" if "@" in text else repr(text)  # perhaps a password
+        raise InputError(f"api: {wanted}, found {found}")
     if host not in allowed_hosts():
         raise InputError(
             f"api: pictures may only be sent to {', '.join(allowed_hosts())}; to allow {host}, set "

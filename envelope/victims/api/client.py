@@ -5,9 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,19 +100,22 @@ class Client:
     def _once(self, path: str, sent: bytes, until: float) -> dict[str, Any]:
         connection = self._connection(until - time.monotonic())
         try:
-            connection.request("POST", self.address.path + path, sent, self._headers())
-            response = connection.getresponse()
-            data = _all_of(response, connection, until)
-        except TimeoutError as error:
-            self._down = True
-            raise ApiError(f"no answer within {self.patience.timeout_s:g} s") from error
+            connection.connect()
+            with _ended_at(until, connection.sock):
+                connection.request("POST", self.address.path + path, sent, self._headers())
+                response = connection.getresponse()
+                self._down = False
+                data = _all_of(response, connection, until)
+            if time.monotonic() >= until:  # cut off, so that the rest may be lacking
+                raise TimeoutError
         except (OSError, http.client.HTTPException) as error:
             self._down = True
+            if isinstance(error, TimeoutError) or time.monotonic() >= until:
+                raise ApiError(f"no answer within {self.patience.timeout_s:g} s") from error
             said = self.cleaned(error)
             raise ApiError(f"no connection to {self.address}: {said}", True) from error
         finally:
             connection.close()
-        self._down = False
         if response.status != 200:
             raise self._refused(response, data)
         return self._parsed(data)
@@ -154,10 +160,30 @@ class Client:
         return text.replace(self._key, "[key]") if self._key else text
 
 
+@contextmanager
+def _ended_at(until: float, sock: socket.socket) -> Iterator[None]:
+    """A socket's own limit begins anew with each byte; this one ends the exchange for good."""
+
+    def end() -> None:
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # below TLS, whose state is another's
+
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    timer = threading.Timer(left, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _all_of(
     response: http.client.HTTPResponse, connection: http.client.HTTPConnection, until: float
 ) -> bytes:
-    """The body, within the time and within 4 MB."""
+    """The body, within the time. Raises ApiError beyond 4 MB: asking again would not shorten it."""
     data = b""
     while True:
         left = until - time.monotonic()
@@ -170,7 +196,7 @@ def _all_of(
             return data
         data += part
         if len(data) > _MOST_BYTES:
-            raise http.client.HTTPException("the answer is larger than 4 MB")
+            raise ApiError("the answer is larger than 4 MB")
 
 
 def _seconds(text: str | None) -> float | None:

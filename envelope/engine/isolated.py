@@ -64,6 +64,15 @@ class IsolatedVictim:
             self._prompts[label] = self._call("prompt_for", label)
         return self._prompts[label]
 
+    def ensure_started(self) -> None:
+        """Load the victim again if its process has ended, so that the next call does not have to.
+
+        Raises VictimDied or InputError.
+        """
+        with self._lock:
+            if self._pipe is None:
+                self._restart()
+
     def interrupt(self) -> None:
         """End the process now; a call under way raises VictimDied. Callable from any thread."""
         self._end()

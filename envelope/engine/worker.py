@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,15 +15,27 @@ from envelope.engine.isolated import IsolatedVictim
 from envelope.engine.jobs import Item, ServiceSettings, VictimProgress, VictimSlot, VictimState
 from envelope.outcome import Answer, failed_answer, read_answer
 from envelope.store import Score
-from envelope.victims.protocols import Victim, ask, takes_prompt
+from envelope.victims.protocols import (
+    OwnLimit,
+    PicturesFailed,
+    Prediction,
+    Victim,
+    ask,
+    takes_prompt,
+)
 from envelope.victims.registry import find_entry
 from envelope.victims.timings import note_seconds
 from scene.errors import InputError
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _NOTED_CALL = 3
 """Which call's time is kept: the first ones compile and allocate."""
+
+_LOAD_CALLS = 10
+"""Limit of loading a victim, the first time and again, in limits of one call."""
 
 # transformers and torchvision fill their lazy modules on first use and do not lock them
 _LOADING = threading.Lock()
@@ -158,7 +171,9 @@ class VictimWorker:
                 return self.slot.load()
 
         try:
-            self.victim = self._caller.call(load, 10 * self._desk.settings.call_timeout_s)
+            self.victim = self._caller.call(
+                load, _LOAD_CALLS * self._desk.settings.call_timeout_s
+            )
             self._desk.note_settings(self)
         except InputError as error:
             return str(error)
@@ -199,17 +214,16 @@ class VictimWorker:
 
     def _score(self, batch: list[Item]) -> list[tuple[Item, Score]]:
         """Ask about a batch; pictures of a failed batch are asked again one by one."""
-        start = time.perf_counter()
         try:
-            answers = self._ask(batch)
+            answers, share_ms = self._ask(batch)
         except Exception as error:  # a foreign model may raise anything; it becomes an error row
             logger.warning("%s failed on %d pictures: %s", self.slot.name, len(batch), error)
             return [self._retry(item, _in_words(error)) for item in batch]
-        share_ms = (time.perf_counter() - start) * 1000 / len(batch)
-        old = self.picture_ms
-        self.picture_ms = share_ms if old is None else 0.7 * old + 0.3 * share_ms
-        if self.calls == _NOTED_CALL:
-            self._note_time(share_ms / 1000)
+        if all(answer.status != "error" for answer in answers):
+            old = self.picture_ms
+            self.picture_ms = share_ms if old is None else 0.7 * old + 0.3 * share_ms
+            if self.calls == _NOTED_CALL:
+                self._note_time(share_ms / 1000)
         return [
             (item, self._row(item, answer, 1, share_ms))
             for item, answer in zip(batch, answers, strict=True)
@@ -223,41 +237,65 @@ class VictimWorker:
 
     def _retry(self, item: Item, problem: str) -> tuple[Item, Score]:
         for tries in range(2, self._desk.settings.tries + 1):
-            start = time.perf_counter()
             try:
-                (answer,) = self._ask([item])
+                (answer,), ms = self._ask([item])
             except Exception as error:  # as above
                 problem = _in_words(error)
                 continue
-            return item, self._row(item, answer, tries, (time.perf_counter() - start) * 1000)
+            return item, self._row(item, answer, tries, ms)
+        return item, self._row(item, self._failed(problem), self._desk.settings.tries, None)
+
+    def _failed(self, problem: str) -> Answer:
+        """Count and word a picture that gets no answer."""
         self.errors += 1
         self.message = problem
-        victim = self.victim
-        assert victim is not None
-        answer = failed_answer(victim.info.kind, problem)
-        return item, self._row(item, answer, self._desk.settings.tries, None)
+        assert self.victim is not None
+        return failed_answer(self.victim.info.kind, problem)
 
-    def _ask(self, batch: list[Item]) -> list[Answer]:
+    def _ask(self, batch: list[Item]) -> tuple[list[Answer], float]:
+        """The answers, and milliseconds per picture without what loading a process again took.
+
+        A picture that the victim itself gave up after its own tries is answered by an error.
+        """
         victim, limit = self.victim, self._desk.settings.call_timeout_s
         assert victim is not None
         images = np.stack([item.picture for item in batch])
-
+        if isinstance(victim, IsolatedVictim):
+            self._called(victim.ensure_started, _LOAD_CALLS * limit)
+        if isinstance(victim, OwnLimit):
+            limit = victim.call_limit_s(len(batch))
         self.calls += 1
         self.pictures += len(batch)
+        start = time.perf_counter()
+        predictions: Sequence[Prediction | Exception]
         try:
-            predictions = self._caller.call(
+            predictions = self._called(
                 lambda: ask(victim, images, self.slot.label, self.slot.prompt), limit
             )
-        except TimeoutError as error:
-            self._caller.close()
-            self._caller = Caller(f"victim {self.slot.name}")
-            if isinstance(victim, IsolatedVictim):
-                victim.interrupt()
-            raise TimeoutError(f"no answer within {limit:g} s") from error
+        except PicturesFailed as error:
+            predictions = error.answers
+        ms = (time.perf_counter() - start) * 1000 / len(batch)
         if len(predictions) != len(batch):
             raise ValueError(f"{len(predictions)} answers to {len(batch)} pictures")
         words = not victim.info.labels
-        return [read_answer(p, self.slot.label, open_vocabulary=words) for p in predictions]
+        answers = [
+            self._failed(_in_words(found))
+            if isinstance(found, Exception)
+            else read_answer(found, self.slot.label, open_vocabulary=words)
+            for found in predictions
+        ]
+        return answers, ms
+
+    def _called(self, work: Callable[[], T], limit_s: float) -> T:
+        """Work of the victim within a time limit, beyond which it is abandoned."""
+        try:
+            return self._caller.call(work, limit_s)
+        except TimeoutError as error:
+            self._caller.close()
+            self._caller = Caller(f"victim {self.slot.name}")
+            if isinstance(self.victim, IsolatedVictim):
+                self.victim.interrupt()
+            raise TimeoutError(f"no answer within {limit_s:g} s") from error
 
     def _row(self, item: Item, answer: Answer, tries: int, ms: float | None) -> Score:
         return Score(
@@ -271,7 +309,7 @@ class VictimWorker:
             origin=item.job.origin,
             tries=tries,
             render_ms=item.render_ms,
-            predict_ms=ms,
+            predict_ms=None if answer.status == "error" else ms,
         )
 
 

@@ -197,6 +197,24 @@ class OpenDetector(Protocol):
         ...
 
 
+class PicturesFailed(RuntimeError):
+    """Some pictures of a call got no answer although the victim itself tried as often as helps.
+
+    answers: one per picture, its prediction or what went wrong with it.
+    """
+
+    answers: Sequence[Prediction | Exception] = ()
+
+
+@runtime_checkable
+class OwnLimit(Protocol):
+    """A victim whose calls end by themselves, so that no other limit is set on them."""
+
+    def call_limit_s(self, pictures: int) -> float:
+        """Seconds by which a call about so many pictures has ended."""
+        ...
+
+
 Victim = Classifier | Detector | Grounder | OpenDetector
 Prediction = Detections | Classification | Grounding
 

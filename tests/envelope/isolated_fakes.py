@@ -67,3 +67,11 @@ def changing(file: str) -> Deadly:
 
     victim.info = replace(victim.info, weights_hash=Path(file).read_text())
     return victim
+
+
+def slow_again(file: str) -> Deadly:
+    """Loads at once the first time, in three seconds from then on."""
+    if Path(file).exists():
+        time.sleep(3)
+    Path(file).touch()
+    return Deadly("deadly kill", "kill")

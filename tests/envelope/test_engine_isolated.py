@@ -19,6 +19,7 @@ from isolated_fakes import (
     dies_loading,
     grounder,
     refuses,
+    slow_again,
 )
 
 from envelope.condition import Condition
@@ -214,6 +215,28 @@ def test_a_hanging_process_is_ended(store: ScoreStore) -> None:
     assert status["adversarial"].error == "TimeoutError: no answer within 4 s"
     processes[0].join(10)
     assert not processes[0].is_alive()
+
+
+def test_loading_again_is_no_part_of_a_call(store: ScoreStore, tmp_path: Path) -> None:
+    """It has the limit of loading, and is in nobody's milliseconds."""
+    settings = ServiceSettings(call_timeout_s=2.5, tries=3, max_batch=1)
+    load = partial(IsolatedVictim, partial(slow_again, str(tmp_path / "loaded")))
+    service = ScoringService(
+        small_stage(), [VictimSlot("deadly kill", load, "red board")], store, settings=settings
+    )
+    service.start(SweepPlan({"radius": (1.0, 0.8)}, variants=1, kinds=("clean", "adversarial")))
+    assert service.wait(100)
+    service.close()
+    rows = {(score.view_id, score.kind): score for score in store.scores()}
+    assert len(rows) == 4
+    for (_, kind), row in rows.items():
+        if kind == "clean":
+            assert row.answer.status == "ok"
+            assert row.predict_ms is not None
+            assert row.predict_ms < 1500
+        else:
+            assert "VictimDied: its process ended: killed" in row.answer.error
+            assert row.predict_ms is None
 
 
 def test_stored_answers_are_not_asked_for_again(store: ScoreStore) -> None:

@@ -442,7 +442,7 @@ def test_a_server_that_dies_in_mid_sweep_leaves_error_rows_and_the_sweep_goes_on
             "remote", lambda: victim_at(server.address, "&tries=1"), "red board"
         )
         service = ScoringService(
-            stage, [remote, slot(ColorDetector())], store, settings=ServiceSettings(tries=2)
+            stage, [remote, slot(ColorDetector())], store, settings=ServiceSettings(tries=3)
         )
         service.start(plan)
         assert service.wait(60)
@@ -461,8 +461,40 @@ def test_a_server_that_dies_in_mid_sweep_leaves_error_rows_and_the_sweep_goes_on
     assert len(others) == 40
     assert {score.answer.status for score in others} == {"ok"}
     assert (progress.state, progress.errors, progress.left) == ("finished", 28, 0)
-    # each picture that failed was asked for twice, in a batch and alone; good ones once
-    assert progress.victims["remote"].usage.startswith("68 requests (0 retries, 56 pictures failed)")
+    # the client's own tries are all: the engine does not multiply them
+    assert progress.victims["remote"].usage.startswith("40 requests (0 retries, 28 pictures failed)")
+    assert {score.predict_ms for score in scores if score.answer.status == "error"} == {None}
     assert progress.victims["colors"].usage == ""
     prompts = {score.prompt for score in scores if score.victim == "remote"}
     assert prompts == {"Locate the red board, report the bbox coordinates in JSON format."}
+
+
+def test_the_engine_waits_as_long_as_the_victim_does(store: ScoreStore) -> None:
+    """Its own shorter limit gave up on calls whose threads went on sending, three times each."""
+    settings = ServiceSettings(call_timeout_s=0.2, tries=3)
+    with FakeServer(says(BOX, delay_s=0.6)) as server:
+        spec = "&timeout=30&concurrency=1"
+        service = ScoringService(
+            small_stage(), [VictimSlot("slow", lambda: victim_at(server.address, spec), "red board")],
+            store, settings=settings,
+        )  # fmt: skip
+        service.start(SweepPlan({"radius": (1.0,)}, variants=1, kinds=("clean", "adversarial")))
+        assert service.wait(60)
+        service.close()
+        assert len(server.bodies) == 2
+    assert {score.answer.status for score in store.scores()} == {"ok"}
+
+
+def test_nothing_is_sent_after_the_limit_of_a_call() -> None:
+    """Six pictures, two at a time, 0.4 s each with its tries: three rounds, then silence."""
+    with FakeServer(lambda body, number: (503, {}, b"busy")) as server:
+        victim = victim_at(server.address, "&timeout=0.4&tries=20&concurrency=2")
+        assert victim.call_limit_s(6) == pytest.approx(3 * 0.4 + 10)
+        assert victim.call_limit_s(5) == victim.call_limit_s(6) > victim.call_limit_s(4)
+        with pytest.raises(ApiError, match="HTTP 503") as caught:
+            victim.predict(picture(6), "x")
+        assert [type(answer) for answer in caught.value.answers] == [ApiError] * 6
+        sent = len(server.bodies)
+        with pytest.raises(ApiError, match="no answer within"):
+            victim._client.post("/chat/completions", {}, time.monotonic())
+        assert len(server.bodies) == sent

@@ -72,13 +72,16 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self.address})"
 
-    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def post(
+        self, path: str, body: Mapping[str, Any], latest: float = float("inf")
+    ) -> dict[str, Any]:
         """The server's JSON answer. Raises ApiError when there is none in time.
 
+        latest: of time.monotonic(); nothing is sent after it, however long the limit would be.
         While the last call ended without reaching the server, only one try is made: a dead server
         shall not hold everybody up.
         """
-        until = time.monotonic() + self.patience.timeout_s
+        until = min(time.monotonic() + self.patience.timeout_s, latest)
         sent = json.dumps(body).encode()
         tries = 1 if self._down else self.patience.tries
         for number in range(1, tries + 1):

@@ -6,10 +6,12 @@ import base64
 import hashlib
 import io
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from envelope.victims.api.address import KEY_VARIABLE, key_of, parse_address
 from envelope.victims.api.client import ApiError, Client, Patience
 from envelope.victims.api.usage import Meter, Prices, Usage
 from envelope.victims.letterbox import letterboxed, stretch_to
-from envelope.victims.protocols import Grounding, Images, VictimInfo, check_images
+from envelope.victims.protocols import Grounding, Images, PicturesFailed, VictimInfo, check_images
 from envelope.victims.roster import Request, number_option
 from envelope.victims.vlm.any_json import any_json
 from envelope.victims.vlm.families import FAMILIES
@@ -26,6 +28,12 @@ from envelope.victims.vlm.family import VARIANTS, Family
 from scene.errors import InputError
 
 _MOST_KEPT = 64
+_SPARE_S = 10.0
+"""For what a call does beside waiting: making PNGs, reading answers."""
+
+
+class BatchFailed(ApiError, PicturesFailed):
+    """The first error of a batch, with the answers to its other pictures."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,14 @@ class ApiVictim:
         """How many pictures are asked about at the same time."""
         return self.settings.concurrency
 
+    def call_limit_s(self, pictures: int) -> float:
+        """Seconds by which a call has ended: rounds of `concurrency`, each of one timeout."""
+        return self._rounds_s(pictures) + _SPARE_S
+
+    def _rounds_s(self, pictures: int) -> float:
+        rounds = math.ceil(pictures / self.settings.concurrency)
+        return rounds * self._client.patience.timeout_s
+
     def prompt_for(self, label: str) -> str:
         """The chosen variant of the profile's prompt for a class."""
         return self.family.prompts.of(self.settings.variant, label)
@@ -79,8 +95,8 @@ class ApiVictim:
     def predict(self, images: Images, prompt: str | Sequence[str]) -> list[Grounding]:
         """images: (B, H, W, 3) uint8 RGB; prompt: one for all or B -> B answers.
 
-        Raises ApiError when one picture got no answer; answers to the others of the batch are
-        kept, so that asking again costs nothing.
+        Raises BatchFailed when a picture got no answer; answers to the others of the batch are in
+        it, and kept, so that asking again costs nothing.
         """
         images = check_images(images)
         prompts = [prompt] * len(images) if isinstance(prompt, str) else list(prompt)
@@ -89,8 +105,10 @@ class ApiVictim:
         if not prompts:
             return []
         start = time.perf_counter()
+        latest = time.monotonic() + self._rounds_s(len(images))
+        tried = partial(self._tried, latest)
         with ThreadPoolExecutor(min(self.settings.concurrency, len(images))) as pool:
-            answers = list(pool.map(self._tried, images, prompts))
+            answers = list(pool.map(tried, images, prompts))
         failed = [answer for answer in answers if isinstance(answer, ApiError)]
         if failed:
             for image, text, answer in zip(images, prompts, answers, strict=True):
@@ -98,27 +116,29 @@ class ApiVictim:
                     self._kept[_digest(image, text)] = answer
             while len(self._kept) > _MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
-            raise failed[0]
+            told = BatchFailed(str(failed[0]))
+            told.answers = answers
+            raise told from failed[0]
         if self.info.seconds_per_picture is None:
             seconds = (time.perf_counter() - start) / len(images)
             self.info = replace(self.info, seconds_per_picture=seconds)
         return [answer for answer in answers if isinstance(answer, Grounding)]
 
-    def _tried(self, image: np.ndarray, prompt: str) -> Grounding | ApiError:
+    def _tried(self, latest: float, image: np.ndarray, prompt: str) -> Grounding | ApiError:
         kept = self._kept.pop(_digest(image, prompt), None)
         if kept is not None:
             return kept
         try:
-            return self._asked(image, prompt)
+            return self._asked(image, prompt, latest)
         except ApiError as error:
             return error  # the others of the batch go on
 
-    def _asked(self, image: np.ndarray, prompt: str) -> Grounding:
+    def _asked(self, image: np.ndarray, prompt: str, latest: float) -> Grounding:
         shown = image
         if self.settings.side:
             fit = stretch_to(image.shape[1], image.shape[0], self.settings.side, self.settings.side)
             shown = letterboxed(image[None], fit, 0)[0]
-        answer = self._client.post("/chat/completions", self._body(shown, prompt))
+        answer = self._client.post("/chat/completions", self._body(shown, prompt), latest)
         self._meter.answer(answer.get("usage"))
         try:
             text, refused, notes = _message(answer, self._client.cleaned)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from envelope.victims.hub_models import (
     HUB_WEIGHTS,
@@ -17,12 +19,15 @@ from envelope.victims.roster import READY, Entry, Request, State
 from envelope.victims.vlm.families import FAMILIES
 from envelope.victims.vlm.family import Family
 from scene.errors import InputError
+from scene.io.json_file import read_json_object
 
 _ROWS = {row.name: row for row in HUB_WEIGHTS if row.kind == "grounder"}
 _OPTIONS = ("prompt", "size", "tokens", "device")
 _LFM = "lfm2.5-vl"
 _FOLDERS = ("paligemma", "internvl3", "qwen3-vl", _LFM, "minicpm-v")
 """Families whose name is no row's name; each loads a folder."""
+_LFM_DEPTHS = {16: "1", 30: "1000"}
+"""Layers of the text model (LFM2-350M and 1.2B: 16, LFM2-2.6B: 30) -> its scale."""
 
 
 def _load(request: Request) -> Victim:
@@ -54,19 +59,31 @@ def _family(request: Request, row: HubWeights | None, folder: Path) -> Family:
 
 
 def _lfm(request: Request, folder: Path) -> Family:
-    """LFM2.5-VL's scale depends on the checkpoint; a folder's name may tell which it is."""
+    """LFM2.5-VL's scale depends on the checkpoint, which its depth and the folder's name tell."""
     by_scale = {"1": FAMILIES[_LFM], "1000": FAMILIES[f"{_LFM}-3b"]}
     said = request.options.get("coordinates")
     if said in by_scale:
         return by_scale[said]
-    told = f"{request.name} {folder.resolve()}".lower()
-    big, small = "-3b" in told, "450m" in told or "1.6b" in told
-    if said is not None or big == small:
+    scales = {*_lfm_scale_by_name(f"{request.name} {folder.name}"), *_lfm_scale_by_depth(folder)}
+    if said is not None or len(scales) != 1:
         raise InputError(
             f"victim {request.spec!r}: LFM2.5-VL's 450M and 1.6B answer in 0-1, its 3B in 0-1000; "
             "say which behind the folder: ?coordinates=1 or ?coordinates=1000"
         )
-    return by_scale["1000" if big else "1"]
+    return by_scale[scales.pop()]
+
+
+def _lfm_scale_by_name(name: str) -> set[str]:
+    sizes = set(re.findall(r"(?<![\w.])(450m|1\.6b|3b)(?![\w.])", name.lower().replace("_", "-")))
+    return {"1000" if size == "3b" else "1" for size in sizes}
+
+
+def _lfm_scale_by_depth(folder: Path) -> set[str]:
+    """Of a released checkpoint's text model: none when the depth is nobody's."""
+    file = folder / "config.json"
+    text: Any = read_json_object(file).get("text_config") if file.is_file() else None
+    depth = text.get("num_hidden_layers") if isinstance(text, dict) else None
+    return {_LFM_DEPTHS[depth]} if depth in _LFM_DEPTHS else set()
 
 
 def _state(row: HubWeights) -> Callable[[], State]:

@@ -17,6 +17,8 @@ from vlm_fakes import BOXES, HEIGHT, LABEL, MAKERS, WIDTH, pictures, saved, teac
 
 from envelope.victims.protocols import Grounder
 from envelope.victims.registry import find_entry, list_victims, load_victim
+from envelope.victims.roster import Request
+from envelope.victims.roster_vlm import _family
 from envelope.victims.vlm.families import FAMILIES
 from envelope.victims.vlm.qwen25_vl import resized
 from scene.errors import InputError
@@ -188,6 +190,39 @@ def test_lfm_wants_to_know_the_scale(tmp_path: Path) -> None:
     assert load_victim(f"lfm2.5-vl:{big}").family.name == "lfm2.5-vl-3b"
     small = big.rename(tmp_path / "LFM2.5-VL-1.6B")
     assert load_victim(f"lfm2.5-vl:{small}").family.name == "lfm2.5-vl"
+    # what lies above the folder says nothing of it
+    for parent in ("runs-3b", "LFM2.5-VL-1.6B-runs"):
+        (tmp_path / parent).mkdir()
+        small = small.rename(tmp_path / parent / "mine")
+        with pytest.raises(InputError, match=r"\?coordinates=1 or \?coordinates=1000"):
+            load_victim(f"lfm2.5-vl:{small}")
+    small = small.rename(tmp_path / "runs-3b" / "LFM2.5-VL-450M")
+    assert load_victim(f"lfm2.5-vl:{small}").family.name == "lfm2.5-vl"
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "scale"),
+    [
+        ("mine", 30, "lfm2.5-vl-3b"),
+        ("mine", 16, "lfm2.5-vl"),
+        ("LFM2.5-VL-3B", 30, "lfm2.5-vl-3b"),
+        ("LFM2.5-VL-3B", 16, None),  # two witnesses that disagree
+        ("mine-13b", 4, None),
+    ],
+)
+def test_lfm_depth_tells_the_scale(
+    name: str, layers: int, scale: str | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    config = {"model_type": "lfm2_vl", "text_config": {"num_hidden_layers": layers}}
+    (folder / "config.json").write_text(json.dumps(config))
+    request = Request(f"lfm2.5-vl:{folder}", "lfm2.5-vl", str(folder), {}, None, 1)
+    if scale is None:
+        with pytest.raises(InputError, match=r"\?coordinates=1 or \?coordinates=1000"):
+            _family(request, None, folder)
+    else:
+        assert _family(request, None, folder).name == scale
 
 
 def test_no_chat_template(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from envelope.victims.coco_names import COCO_NAMES
-from envelope.victims.hashes import files_sha256
+from envelope.victims.hub_checkpoint import load_checkpoint
 from envelope.victims.names import find_class, normalised
 from envelope.victims.protocols import Detections, Images
 from envelope.victims.torch_tools import frozen
@@ -100,35 +100,31 @@ def load_world(
         _check_features(model, name, info.labels, label)
         fused = model.fuse(verbose=False)
         return WhiteUltralyticsDetector(fused, "dense", place, info, threads)
-    tower, tower_hash = load_tower(clip, name, int(model.txt_feats.shape[-1]))
-    settings = {**info.settings, "text": "clip", "clip": tower_hash}
+    tower, hashes = load_tower(clip, name, int(model.txt_feats.shape[-1]))
+    settings = {**info.settings, "text": "clip", **hashes}
     info = replace(info, labels=(), settings=settings)
     return WorldDetector(model.fuse(verbose=False), tower, place, info, threads)
 
 
-def load_tower(folder: Path, name: str, width: int) -> tuple[TextTower, str]:
-    """CLIP's text tower from a folder, and its hash. width: of the features that are wanted."""
-    weights = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
-    if not weights:
+def load_tower(folder: Path, name: str, width: int) -> tuple[TextTower, dict[str, str]]:
+    """CLIP's text tower from a folder, and the hashes of all that changes its features.
+
+    width: of the features that are wanted.
+    """
+    if not folder.is_dir() or not any(folder.glob("*.safetensors")):
         raise InputError(
             f"victim {name!r}: {folder} holds no CLIP checkpoint; get one with: "
             f"hf download {CLIP_NAME} --local-dir FOLDER"
         )
-    from transformers import AutoTokenizer, CLIPTextModelWithProjection
-
-    try:
-        model = CLIPTextModelWithProjection.from_pretrained(folder, local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise InputError(f"victim {name!r}: {folder} is no CLIP checkpoint: {first}") from error
-    found = model.config.projection_dim
+    loaded = load_checkpoint(folder, name, "CLIPTextModelWithProjection", "AutoTokenizer", "cpu")
+    found = loaded.model.config.projection_dim
     if found != width:
         raise InputError(
             f"victim {name!r}: wanted a CLIP with {width} text features (as {CLIP_NAME}), found "
             f"{found} in {folder}"
         )
-    return TextTower(model, tokenizer), files_sha256(weights)
+    hashes = {"clip": loaded.weights_hash, "clip_setup": loaded.setup_hash}
+    return TextTower(loaded.model, loaded.processor), hashes
 
 
 def _check_features(model: Any, name: str, labels: tuple[str, ...], label: str | None) -> None:

@@ -144,6 +144,27 @@ def test_world_words_by_clip(files: dict[str, Path], tmp_path: Path) -> None:
         load_victim(f"yolo-world:{files['world']}?clip={narrow}")
 
 
+def test_a_text_tower_is_known_by_its_tokenizer_and_complete(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
+    """Other token numbers are other words; weights that are lacking would be random ones."""
+    from safetensors.torch import load_file, save_file
+
+    folder = tiny_clip(tmp_path / "clip", 512)
+    spec = f"yolo-world:{files['world']}?size={SIZE}&clip={folder}"
+    first = load_victim(spec).info.settings
+    words = folder / "tokenizer.json"
+    words.write_text(words.read_text().replace('"red"', '"tmp"').replace('"dog"', '"red"'))
+    second = load_victim(spec).info.settings
+    assert first["clip"] == second["clip"]
+    assert first != second
+    weights = load_file(folder / "model.safetensors")
+    del weights["text_projection.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"lacks 1 of the model's weights, such as text_proj"):
+        load_victim(spec)
+
+
 def tiny_clip(folder: Path, width: int) -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import CLIPTextConfig, CLIPTextModelWithProjection, PreTrainedTokenizerFast

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from envelope.victims.boxes import require_finite
 from envelope.victims.hashes import files_sha256
 from envelope.victims.onnx_session import (
     input_size,
@@ -20,6 +21,10 @@ from envelope.victims.roster import Request, number_option
 from scene.errors import InputError
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+OUTPUTS = ("logits", "probabilities")
+_SUMS = 1e-3
+_ROUNDED = 1e-2
+"""How far sums of probabilities may be from 1: to be recognised, and in half precision later."""
 _CROP = 0.875  # torchvision's share of the resized picture that the middle square keeps
 
 
@@ -50,7 +55,13 @@ class OnnxClassifier:
                 f"{self.info.name} answers {len(row)} classes, but its labels file names "
                 f"{len(self.info.labels)}"
             )
+        require_finite(self.info.name, row)
         if self.info.settings["answers"] == "probabilities":
+            if not _shares(row[None], _ROUNDED):
+                raise InputError(
+                    f"{self.info.name}: its answers were taken for probabilities, but these sum "
+                    f"to {row.sum():g}; say what they are: ?output=logits"
+                )
             return row / row.sum()
         chances = np.exp(row - row.max())
         return chances / chances.sum()
@@ -96,14 +107,16 @@ def load_onnx_classifier(request: Request) -> OnnxClassifier:
     fit = options.get("fit", "stretch")
     if fit not in ("stretch", "crop"):
         raise InputError(f"victim {request.spec!r}: fit wants stretch or crop, found {fit!r}")
-    noise = np.random.default_rng(0).normal(0, 1, (1, 3, height, width)).astype(np.float32)
-    answer = np.asarray(session.run(None, {entry.name: noise})[0])
-    if answer.size != len(labels):
+    answers = [
+        np.asarray(session.run(None, {entry.name: picture})[0])
+        for picture in _trial_pictures(height, width)
+    ]
+    if answers[0].size != len(labels):
         raise InputError(
-            f"{path}: it answers {answer.size} numbers (shape {list(answer.shape)}), but "
+            f"{path}: it answers {answers[0].size} numbers (shape {list(answers[0].shape)}), but "
             f"{options['labels']} names {len(labels)} classes"
         )
-    shares = bool((answer >= 0).all() and abs(float(answer.sum()) - 1) < 1e-3)
+    output = _output(request, np.stack([answer.reshape(-1) for answer in answers]))
     info = VictimInfo(
         name=request.spec,
         kind="classifier",
@@ -118,11 +131,56 @@ def load_onnx_classifier(request: Request) -> OnnxClassifier:
             "mean": _triple(request, "mean", _MEAN),
             "std": _triple(request, "std", _STD),
             "bgr": options.get("bgr", "no") in ("yes", "true", "1", ""),
-            "answers": "probabilities" if shares else "logits",
+            "answers": output,
             "labels_hash": files_sha256([Path(options["labels"])]),
         },
     )
     return OnnxClassifier(session, info)
+
+
+def _trial_pictures(height: int, width: int) -> list[np.ndarray]:
+    """(1, 3, height, width) inputs that differ much: noise weak and strong, gray, a ramp."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 1, (1, 3, height, width)).astype(np.float32)
+    ramp = np.tile(np.linspace(-2, 2, width, dtype=np.float32), (1, 3, height, 1))
+    return [noise, 2 * rng.permuted(noise, axis=1), np.zeros_like(noise), ramp]
+
+
+def _output(request: Request, answers: np.ndarray) -> str:
+    """What a file's answers are: as the user says, else as those to several pictures look.
+
+    answers: (pictures, classes). Raises InputError for independent chances, which a softmax would
+    turn into something else, and for what is not as the user says.
+    """
+    said = request.options.get("output")
+    if said is not None and said not in OUTPUTS:
+        raise InputError(
+            f"victim {request.spec!r}: output wants {' or '.join(OUTPUTS)}, found {said!r}"
+        )
+    require_finite(request.spec, answers)
+    sums = answers.sum(axis=1)
+    if said == "probabilities" and not _shares(answers, _ROUNDED):
+        raise InputError(
+            f"victim {request.spec!r}: output=probabilities, but its answers are in "
+            f"{answers.min():g}..{answers.max():g} and sum to {sums.min():g}..{sums.max():g}"
+        )
+    if said is not None:
+        return said
+    if _shares(answers, _SUMS):
+        return "probabilities"
+    if (answers >= 0).all() and (answers <= 1).all():
+        raise InputError(
+            f"victim {request.spec!r}: its answers lie in 0-1 but sum to {sums.min():g}.."
+            f"{sums.max():g}, as chances of classes that do not exclude each other (sigmoids), "
+            "which name no one class; if they are logits all the same, say ?output=logits"
+        )
+    return "logits"
+
+
+def _shares(answers: np.ndarray, tolerance: float) -> bool:
+    """Whether each row lies in [0, 1] and sums to 1."""
+    inside = (answers >= -tolerance).all() and (answers <= 1 + tolerance).all()
+    return bool(inside and (np.abs(answers.sum(axis=-1) - 1) <= tolerance).all())
 
 
 def _triple(

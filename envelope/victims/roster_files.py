@@ -42,8 +42,8 @@ ENTRIES = (
     ),
     Entry(
         "onnx-classifier", "classifier", "the file's own", _onnx_classifier,
-        takes="FILE?labels=FILE",
-        options=("labels", "size", "fit", "mean", "std", "bgr"),
+        takes="FILE?labels=FILE&output=logits|probabilities",
+        options=("labels", "output", "size", "fit", "mean", "std", "bgr"),
     ),
     USER_MODEL,
 )  # fmt: skip

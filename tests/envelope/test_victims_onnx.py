@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -166,8 +167,10 @@ def test_nan_of_the_network_is_an_error(preset: str) -> None:
             victim.predict(images)
 
 
-def classifier_file(path: Path, shares: bool = False, batch: int | str = "n") -> Path:
-    """Classes red, green, blue: the picture's mean channels, times ten; softmax on request."""
+def classifier_file(
+    path: Path, shares: bool = False, batch: int | str = "n", last: str = "Softmax"
+) -> Path:
+    """Classes red, green, blue: the picture's mean channels, times ten; `last` on request."""
     from onnx import TensorProto, helper, numpy_helper
 
     nodes = [
@@ -176,7 +179,8 @@ def classifier_file(path: Path, shares: bool = False, batch: int | str = "n") ->
         helper.make_node("MatMul", ["f", "w"], ["y" if not shares else "l"]),
     ]
     if shares:
-        nodes.append(helper.make_node("Softmax", ["l"], ["y"], axis=1))
+        more = {"axis": 1} if last == "Softmax" else {}
+        nodes.append(helper.make_node(last, ["l"], ["y"], **more))
     weights = numpy_helper.from_array(10 * np.eye(3, dtype=np.float32), "w")
     graph = helper.make_graph(
         nodes, "colors",
@@ -209,6 +213,46 @@ def test_classifier_files(tmp_path: Path, shares: bool, batch: int | str) -> Non
     assert blue.probabilities[2] == pytest.approx(np.exp(2) / (np.exp(2) + 2), abs=1e-5)
     assert victim.info.input_size == (24, 16)
     assert victim.info.settings["answers"] == ("probabilities" if shares else "logits")
+
+
+def test_independent_chances_are_not_a_classifiers(tmp_path: Path) -> None:
+    """A softmax over them flattened 0.99 against 0.5 to 0.45 against 0.28: a wrong confidence."""
+    labels = labels_file(tmp_path, "red", "green", "blue")
+    path = classifier_file(tmp_path / "colors.onnx", True, last="Sigmoid")
+    spec = f"onnx-classifier:{path}?labels={labels}&mean=0&std=1"
+    with pytest.raises(InputError, match=r"lie in 0-1 but sum to .*sigmoids.*say \?output=logits"):
+        load_victim(spec)
+    images = np.zeros((1, 16, 24, 3), np.uint8)
+    images[..., 1] = 255
+    with pytest.raises(InputError, match=r"output=probabilities, but its answers are in 0\..* sum"):
+        load_victim(f"{spec}&output=probabilities")
+    (found,) = load_victim(f"{spec}&output=logits").predict(images)
+    wanted = np.exp([0.5, 1 / (1 + np.exp(-10)), 0.5])
+    assert found.probabilities == pytest.approx(wanted / wanted.sum(), abs=1e-5)
+
+
+def test_logits_that_look_like_probabilities_once(tmp_path: Path) -> None:
+    """Shares of one picture by chance: the others tell. And what the user says stands."""
+    noise = np.random.default_rng(0).normal(0, 1, (1, 3, 16, 24)).astype(np.float32)
+    means = 10 * noise.mean(axis=(0, 2, 3))
+    path = classifier_file(tmp_path / "colors.onnx")
+    model = onnx.load(str(path))
+    model.graph.node[2].output[0] = "m"
+    offset = (np.array([0.2, 0.3, 0.5]) - means).astype(np.float32)[None]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(offset, "b"))
+    model.graph.node.append(onnx.helper.make_node("Add", ["m", "b"], ["y"]))
+    onnx.save(model, str(path))
+    labels = labels_file(tmp_path, "red", "green", "blue")
+    spec = f"onnx-classifier:{path}?labels={labels}&mean=0&std=1"
+    assert load_victim(spec).info.settings["answers"] == "logits"
+    victim = load_victim(f"{spec}&output=logits")
+    assert victim.info.settings["answers"] == "logits"
+    # had they been taken for probabilities, a later picture would say so
+    victim.info = replace(victim.info, settings={**victim.info.settings, "answers": "probabilities"})
+    with pytest.raises(InputError, match=r"taken for probabilities, but these sum to .*output=logits"):
+        victim.predict(np.full((1, 16, 24, 3), 255, np.uint8))
+    with pytest.raises(InputError, match="output wants logits or probabilities, found 'sigmoid'"):
+        load_victim(f"{spec}&output=sigmoid")
 
 
 def test_classifier_crop_keeps_the_middle(tmp_path: Path) -> None:

@@ -201,7 +201,9 @@ def _victim_table(victim: Mapping[str, Any]) -> str:
         for end, group in victim["ends"].items():
             words = end.replace("_", " ")
             rows.append((f"cASR, {words} ({group['cells']} cells)", group["casr"]))
-            rows.append((f"cASR, {words}: lower than around the anchor by", group["casr_drop"]))
+            if "casr_drop" in group:
+                drop = group["casr_drop"]
+                rows.append((f"cASR, {words}: lower than around the anchor by", drop))
     lines = "".join(_rate_row(name, rate) for name, rate in rows)
     errors = sum(found["errors"] for found in victim["kinds"].values())
     note = f"task {criterion['task']}, gamma {criterion['gamma']}, tau {criterion['tau']}"

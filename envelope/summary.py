@@ -34,8 +34,8 @@ def summarize(
     (the block of up to three values per axis around the anchor: nine cells of a two-axis grid),
     `ends` (`far`, all cells at the largest swept radius; `oblique`, all cells at the smallest and
     largest swept azimuth; `far_or_oblique`, both together; each with `casr_drop`, how much lower
-    it is than around the anchor), `regions` (the envelope by ASR and by
-    cASR), `nearest`: the condition nearest to the anchor where the attack works (`working`) and
+    it is than around the anchor, where it has cells of its own), `regions` (the envelope by ASR and
+    by cASR), `nearest`: the condition nearest to the anchor where the attack works (`working`) and
     where the victim holds (`holding`), and `cells`.
     """
     plan = plan or run.settings.sweep
@@ -78,7 +78,7 @@ def _victim(
     near = plan.near_anchor()
     found["near_anchor"] = _group(table, name, near)
     found["ends"] = {
-        end: {**_group(table, name, cells), "casr_drop": _drop(table, name, near, cells)}
+        end: {**_group(table, name, cells), **_drop(table, name, near, cells)}
         for end, cells in ends(plan).items()
         if cells
     }
@@ -128,10 +128,15 @@ def _group(table: ScoreTable, victim: str, cells: Sequence[Condition]) -> dict[s
 def _drop(
     table: ScoreTable, victim: str, near: Sequence[Condition], end: Sequence[Condition]
 ) -> dict[str, Any]:
-    """By how much cASR is lower at an end than around the anchor; cells in both count for near."""
+    """By how much cASR is lower at an end than around the anchor; cells in both count for near.
+
+    Empty where the end has no cell of its own (a small grid is all around its anchor).
+    """
     beyond = [cell for cell in end if cell not in near]
-    first = table.rate(victim, "casr", conditions=near)
-    return drop_between(first, table.rate(victim, "casr", conditions=beyond)).to_dict()
+    if not beyond:
+        return {}
+    rates = [table.rate(victim, "casr", conditions=cells) for cells in (near, beyond)]
+    return {"casr_drop": drop_between(*rates).to_dict()}
 
 
 def _rate(table: ScoreTable, victim: str, measure: Measure, kind: str) -> dict[str, Any]:
@@ -227,7 +232,8 @@ def _victim_lines(name: str, victim: Mapping[str, Any]) -> list[str]:
         for end, group in victim["ends"].items():
             words = end.replace("_", " ")
             rows.append((f"cASR {words} ({group['cells']} cells)", group["casr"]))
-            rows.append(("  lower than around the anchor by", group["casr_drop"]))
+            if "casr_drop" in group:
+                rows.append(("  lower than around the anchor by", group["casr_drop"]))
     width = max(len(label) for label, _ in rows)
     lines += [f"  {label:{width}}  {_rate_text(rate)}" for label, rate in rows]
     if "regions" in victim:

@@ -92,7 +92,7 @@ def _refuse_to_replace(source: Path, target: Path) -> None:
     for path in (target, beside):
         shared = path == beside and beside.resolve() == sidecar_path(source).resolve()
         if path.exists() and not shared:
-            raise InputError(f"{path} exists; choose another name, or say to overwrite it")
+            raise InputError(f"{path} exists; choose another name, or give --overwrite")
 
 
 def _loss(before: Gaussians, after: Gaussians) -> dict[str, float]:

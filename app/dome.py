@@ -66,6 +66,13 @@ def build_dome(
     )
 
 
+def beside(positions: NDArray[np.floating], eyes: ArrayLike, reach: float) -> NDArray[np.bool_]:
+    """Which of N positions (N, 3) lie nearer than `reach` to one of M eyes (M, 3): (N,)."""
+    gaps = positions[:, None, :] - np.asarray(eyes, float).reshape(1, -1, 3)
+    near: NDArray[np.bool_] = (np.linalg.norm(gaps, axis=2) < reach).any(axis=1)
+    return near
+
+
 def marker_mesh(aspect: float = 4 / 3) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
     """A small camera, one unit deep: pyramid with its tip at the optical centre, +z forward.
 

@@ -92,6 +92,7 @@ class Viewer:
         self.worker: Worker[Condition] = Worker(self._look, self.notify)
         self._painter: Worker[None] = Worker(lambda _: self._show_view(), self.notify)
         self._refresher: Worker[None] = Worker(lambda _: self._refresh_scores(), self.notify)
+        self._usher: Worker[None] = Worker(lambda _: self._make_way(), self.notify)
         self._dragger: Worker[tuple[Vector, Vector]] = Worker(
             lambda at: self.actions.patch.drag(*at, done=False), self.notify
         )
@@ -105,6 +106,7 @@ class Viewer:
         self.panels: Layout = build_layout(self)
         add_commands(self)
         server.on_client_connect(self._client_came)
+        server.on_client_disconnect(lambda _: self._usher.post_latest(None))
         self.show_scene()
         session.on_view = lambda: self._painter.post_latest(None)
         session.on_rows = self.refresh_scores_soon
@@ -118,6 +120,7 @@ class Viewer:
         self._painter.stop()
         self._refresher.stop()
         self._dragger.stop()
+        self._usher.stop()
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
 
@@ -305,7 +308,14 @@ class Viewer:
         first.far = self.viewport.unit * 300
 
     def _client_came(self, client: Any) -> None:
+        client.camera.on_update(lambda _: self._usher.post_latest(None))
+        self._usher.post_latest(None)
         self._show_frame_to(client)
+
+    def _make_way(self) -> None:
+        """Take away the markers that a browser's camera stands in."""
+        clients = self.server.get_clients().values()
+        self.viewport.make_way([np.array(client.camera.position) for client in clients])
 
 
 def best_kind(kinds: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.captures import far_views
 from app.display import display_copy, most_important, storage_scale
-from app.dome import Dome, build_dome, marker_mesh
+from app.dome import Dome, beside, build_dome, marker_mesh
 from app.gizmo import Gizmo, OnDrag
 from scene.camera import Camera
 from scene.gaussians import Gaussians, matrices_to_quaternions
@@ -30,6 +30,10 @@ CAPTURE_COLOR = (150, 150, 160)
 MARKER_SIZE = 0.032
 FAR_SIZE = 0.55
 """Of markers far from every capture camera, in sizes of the others."""
+CLEARANCE = 3.0
+"""A browser's camera that is nearer to a marker, in marker sizes, would see nothing else."""
+VANISHED = 1e-4
+"""Size of a marker that is out of sight; zero has no inverse matrix."""
 MARKERS = ("dome", "view", "captures")
 """Groups of nodes that take clicks or hide surfaces."""
 BOX_EDGES = [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if not i & bit]
@@ -70,6 +74,8 @@ class Viewport:
         self._on_capture = on_capture
         self._nodes: dict[str, list[Any]] = {}
         self._dome_node: Any = None
+        self._dome_scales = np.empty(0, np.float32)
+        self._eyes: list[Any] = []
         self.dome: Dome | None = None
         self.display_budget = display_budget
         self.kind = "clean"
@@ -223,6 +229,7 @@ class Viewport:
         camera = session.anchor_camera
         vertices, faces = marker_mesh(camera.width / camera.height)
         far = far_views(session.scene, self.dome.cameras, session.pivot)
+        self._dome_scales = np.where(far, FAR_SIZE, 1.0).astype(np.float32)
         self._dome_node = self._scene.add_batched_meshes_simple(
             "/dome",
             vertices * np.float32(MARKER_SIZE * self.unit),
@@ -230,7 +237,7 @@ class Viewport:
             batched_wxyzs=self.dome.wxyzs,
             batched_positions=self.dome.positions,
             batched_colors=linear_colors(self.dome.colors),
-            batched_scales=np.where(far, FAR_SIZE, 1.0).astype(np.float32),
+            batched_scales=self._scales(),
             lod="off",
             flat_shading=True,
             side="double",
@@ -240,6 +247,25 @@ class Viewport:
         )
         self._dome_node.on_click(self._marker_clicked)
         self._keep("dome", self._dome_node)
+
+    @_alone
+    def make_way(self, eyes: list[Any]) -> None:
+        """Take away the markers that browsers' cameras stand in; they return when those leave.
+
+        eyes: positions, (3,) world units, of every browser's camera. A marker is the same for all.
+        """
+        self._eyes = eyes
+        if self._dome_node is None:
+            return
+        scales = self._scales()
+        if not np.array_equal(scales, self._dome_node.batched_scales):
+            self._dome_node.batched_scales = scales
+
+    def _scales(self) -> Any:
+        """(N,) sizes of the dome's markers by what stands where."""
+        assert self.dome is not None
+        near = beside(self.dome.positions, self._eyes, CLEARANCE * MARKER_SIZE * self.unit)
+        return np.where(near, np.float32(VANISHED), self._dome_scales)
 
     @_alone
     def refresh_view(self, picture: NDArray[np.uint8] | None) -> None:

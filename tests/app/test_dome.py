@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.dome import STATE_COLOR, build_dome, marker_mesh
+from app.dome import STATE_COLOR, beside, build_dome, marker_mesh
 from envelope.condition import AXES, Condition, condition_camera
 from scene.camera import Camera
 from scene.gaussians import quaternions_to_matrices
@@ -58,3 +58,11 @@ def test_marker_faces_point_outward_and_open_forward():
         assert np.cross(b - a, c - a) @ (a - middle) > 0
     assert vertices[0].tolist() == [0, 0, 0] and (vertices[1:, 2] == 1).all()
     assert np.ptp(vertices[:, 0]) == 2 * np.ptp(vertices[:, 1])
+
+
+def test_markers_beside_any_browsers_camera_are_told():
+    positions = np.array([[0, 0, 0], [1, 0, 0], [0, 2, 0]], np.float32)
+    assert beside(positions, [[0.2, 0, 0]], 0.3).tolist() == [True, False, False]
+    assert beside(positions, [[0.9, 0, 0.1], [0, 2, 0.2]], 0.3).tolist() == [False, True, True]
+    assert beside(positions, [], 0.3).tolist() == [False, False, False]
+    assert beside(positions[:0], [[0, 0, 0]], 0.3).shape == (0,)

@@ -213,13 +213,15 @@ def test_a_hanging_process_is_ended(store: ScoreStore) -> None:
     status = {s.kind: s.answer for s in store.scores()}
     assert status["clean"].status == "ok"
     assert status["adversarial"].error == "TimeoutError: no answer within 4 s"
-    processes[0].join(10)
+    until = time.monotonic() + 10
+    while processes[0].is_alive() and time.monotonic() < until:  # another thread may reap it
+        time.sleep(0.1)
     assert not processes[0].is_alive()
 
 
 def test_loading_again_is_no_part_of_a_call(store: ScoreStore, tmp_path: Path) -> None:
     """It has the limit of loading, and is in nobody's milliseconds."""
-    settings = ServiceSettings(call_timeout_s=2.5, tries=3, max_batch=1)
+    settings = ServiceSettings(call_timeout_s=2.5, tries=1, max_batch=1)
     load = partial(IsolatedVictim, partial(slow_again, str(tmp_path / "loaded")))
     service = ScoringService(
         small_stage(), [VictimSlot("deadly kill", load, "red board")], store, settings=settings

@@ -396,7 +396,7 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_password_in_an_address_is_never_repeated(text: str) -> None:
     with pytest.raises(InputError, match="wanted an address") as caught:
         parse_address(text)
-    assert KEY not in "".join(traceback.format_exception(caught.value)).replace(repr(text), "")
+    assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from envelope.condition import Condition, condition_camera
+from envelope.figure_data import HOLDS, WORKS
 from scene.camera import Camera
 from scene.gaussians import matrices_to_quaternions
 
@@ -22,9 +23,8 @@ STATE_TEXT: dict[CellState, str] = {
     "unscored": "not scored yet",
 }
 STATE_COLOR: dict[CellState, tuple[int, int, int]] = {
-    # Okabe-Ito's vermillion and blue: told apart by people with any color vision
-    "works": (213, 94, 0),
-    "holds": (0, 114, 178),
+    "works": WORKS,
+    "holds": HOLDS,
     "unobservable": (120, 120, 120),
     "unscored": (236, 236, 236),
 }

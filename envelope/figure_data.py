@@ -21,8 +21,18 @@ KIND_COLORS = {
 }
 """Okabe and Ito's palette: told apart by color-blind readers; lines differ in dash as well."""
 
+WORKS = (213, 94, 0)
+HOLDS = (0, 114, 178)
+"""Where the attack works and where the victim holds, sRGB: Okabe and Ito's vermillion and blue."""
+
+RATES = ("#0072b2", "#f0eeea", "#d55e00")
+"""For rates of success, 0 to 1: from HOLDS to WORKS, as the viewer's dome has them."""
+
+BANDED = ("adversarial",)
+"""Render kinds whose intervals are drawn as bands; more of them overlap into one gray."""
+
 SEQUENTIAL = ("#00204d", "#31446b", "#666970", "#958f78", "#cab969", "#ffea46")
-"""Cividis: light means that the attack works; even for color-blind readers."""
+"""Cividis, for confidences: even for color-blind readers."""
 
 DIVERGING = ("#2d5a8c", "#7fa6cf", "#e6e6e6", "#e3a25b", "#a35409")
 """For differences: blue below zero, orange above."""
@@ -38,6 +48,11 @@ PRETTY = {
     "shift_x": "shift x, of picture",
     "shift_y": "shift y, of picture",
 }
+
+
+def scale_of(measure: Measure) -> tuple[str, ...]:
+    """Colors of a heat map of `measure`, from its lowest value to its highest, evenly spaced."""
+    return {"gain": DIVERGING, "confidence": SEQUENTIAL}.get(measure, RATES)
 
 
 @dataclass(frozen=True)

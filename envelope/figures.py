@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from envelope.cells import MEASURES, Cell, Measure, ScoreTable
 from envelope.condition import AXES, Condition
 from envelope.figure_data import (
-    DIVERGING,
+    BANDED,
     KIND_COLORS,
     PRETTY,
-    SEQUENTIAL,
     CurvePoint,
     Grid,
     curve_of,
     describe,
     grid_of,
     place_on,
+    scale_of,
     short,
 )
 from envelope.sweep import SweepPlan
@@ -67,7 +67,7 @@ def heat_map(
                 for row in grid.rows
             ],
             hoverinfo="text",
-            colorscale=_scale(DIVERGING if diverging else SEQUENTIAL),
+            colorscale=_scale(scale_of(measure)),
             zmin=-1 if diverging else 0,
             zmax=1,
             xgap=1,
@@ -98,7 +98,7 @@ def curves(
     axis: str | None = None,
     current: Condition | None = None,
     ink: str = INK,
-    banded: Sequence[str] | None = None,
+    banded: Sequence[str] = BANDED,
 ) -> go.Figure:
     """The measure along one axis (default the first), one line per render kind.
 
@@ -111,9 +111,8 @@ def curves(
     axis = axis or next(iter(plan.axes))
     figure = go.Figure()
     for kind in kinds:
-        with_band = banded is None or kind in banded
         points = curve_of(table, plan, victim, measure, axis, kind)
-        figure.add_traces(_line(points, kind, with_band))
+        figure.add_traces(_line(points, kind, kind in banded))
     figure.update_layout(_layout(f"{victim}: {MEASURES[measure]}", ink), showlegend=True)
     figure.update_layout(
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from envelope.cells import MEASURES, Measure, ScoreTable
 from envelope.condition import AXES, Condition
 from envelope.figure_data import (
-    DIVERGING,
+    BANDED,
     KIND_COLORS,
     PRETTY,
-    SEQUENTIAL,
     curve_of,
     grid_of,
     place_on,
+    scale_of,
     short,
 )
 from envelope.sweep import SweepPlan
@@ -41,9 +41,8 @@ def heat_map_png(
     from matplotlib.patches import Rectangle
 
     grid = grid_of(table, plan, victim, measure, kind)
-    diverging = measure == "gain"
-    colors = LinearSegmentedColormap.from_list("envelope", DIVERGING if diverging else SEQUENTIAL)
-    low = -1.0 if diverging else 0.0
+    colors = LinearSegmentedColormap.from_list("envelope", scale_of(measure))
+    low = -1.0 if measure == "gain" else 0.0
     width, height = len(grid.x_values), len(grid.rows)
     figure, ax = _figure(1.8 + 0.55 * width, 1.5 + 0.45 * height)
     for j, row in enumerate(grid.rows):
@@ -97,7 +96,8 @@ def curves_png(
         lows = [v if r.low is None else r.low for _, r, v in shown]
         highs = [v if r.high is None else r.high for _, r, v in shown]
         color = KIND_COLORS.get(kind)
-        ax.fill_between(at, lows, highs, color=color, alpha=0.16, lw=0)
+        if kind in BANDED:
+            ax.fill_between(at, lows, highs, color=color, alpha=0.16, lw=0)
         style = LINES.get(kind, (0, (6, 2)))
         ax.plot(at, values, label=kind, lw=1.6, ms=4, color=color, ls=style, marker="o")
     if AXES[axis].log:

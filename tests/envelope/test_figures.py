@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 from test_cells import CELLS, NOTHING, RIGHT, SEEN, UNSEEN, table
 
+from envelope.cells import MEASURES
 from envelope.condition import Condition
-from envelope.figure_data import curve_of, describe, grid_of, place_on
+from envelope.figure_data import HOLDS, RATES, WORKS, curve_of, describe, grid_of, place_on
 from envelope.figures import curves, heat_map
 from envelope.figures_png import curves_png, heat_map_png
 from envelope.sweep import SweepPlan, all_axes
@@ -133,7 +134,7 @@ def test_figures_are_plain_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("banded", "bands"), [(None, 2), (("adversarial",), 1), ((), 0), (("overlay",), 0)]
+    ("banded", "bands"), [(("adversarial", "clean"), 2), (("adversarial",), 1), ((), 0), (("overlay",), 0)]
 )
 def test_only_the_wanted_kinds_carry_a_band(banded, bands) -> None:
     plan = SweepPlan({"radius": (1.0, 2.0), "azimuth_deg": (0, 15, 30)})
@@ -142,3 +143,21 @@ def test_only_the_wanted_kinds_carry_a_band(banded, bands) -> None:
     filled = [trace for trace in figure.data if trace.fill == "toself"]
     assert len(filled) == bands
     assert sum(trace.mode == "lines+markers" for trace in figure.data) == 2
+
+
+def test_bands_are_the_patchs_alone_unless_asked_for() -> None:
+    plan = SweepPlan({"radius": (1.0, 2.0), "azimuth_deg": (0, 15, 30)})
+    figure = curves(the_table(), plan, "det", "asr", ("clean", "adversarial"), "radius")
+    banded = [trace.legendgroup for trace in figure.data if trace.fill == "toself"]
+    assert banded == ["adversarial"]
+
+
+def test_rates_have_the_domes_colors() -> None:
+    assert RATES[0] == "#{:02x}{:02x}{:02x}".format(*HOLDS)
+    assert RATES[-1] == "#{:02x}{:02x}{:02x}".format(*WORKS)
+    scales = {m: heat_map(the_table(), PLAN, "det", m).data[0].colorscale for m in MEASURES}
+    for measure in ("asr", "casr", "omission", "substitution", "displacement"):
+        assert [color for _, color in scales[measure]] == list(RATES)
+    assert scales["gain"] != scales["asr"] != scales["confidence"]
+    picture = np.array(Image.open(io.BytesIO(heat_map_png(the_table(), PLAN, "det", "asr"))))
+    assert (abs(picture[..., :3].astype(int) - WORKS).sum(axis=2) < 6).sum() > 1000

@@ -20,6 +20,7 @@ from envelope.victims.hub_checkpoint import Checkpoint, load_checkpoint
 from envelope.victims.hub_models import HubWeights, checkpoint_source
 from envelope.victims.protocols import Grounding, Images, VictimInfo, check_images
 from envelope.victims.torch_tools import frozen, torch_threads
+from envelope.victims.vlm.finite import FiniteScores
 from envelope.victims.vlm.paligemma2 import PALIGEMMA2
 from scene.errors import InputError
 
@@ -63,8 +64,9 @@ class PaliGemmaVictim:
         with torch_threads(self.threads), torch.no_grad():
             inputs = self._inputs(list(images), prompts)
             tokens = self.model.generate(
-                **inputs, max_new_tokens=_MAX_NEW_TOKENS, do_sample=False, use_cache=True
-            )
+                **inputs, max_new_tokens=_MAX_NEW_TOKENS, do_sample=False, use_cache=True,
+                logits_processor=[FiniteScores(self.info.name)],
+            )  # fmt: skip
             texts = self.processor.tokenizer.batch_decode(
                 tokens[:, inputs["input_ids"].shape[1] :],
                 skip_special_tokens=False,

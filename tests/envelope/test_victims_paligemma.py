@@ -66,6 +66,18 @@ def test_random_weights_give_a_reading(victim: PaliGemmaVictim) -> None:
     assert {answer.status for answer in answers} <= {"ok", "empty", "malformed", "refused"}
 
 
+def test_nan_of_the_network_is_an_error(victim: PaliGemmaVictim) -> None:
+    """The word of the first NaN was taken, whose text reads as an object not found."""
+    hook = victim.model.get_output_embeddings().register_forward_hook(
+        lambda module, inputs, output: output * torch.nan
+    )
+    try:
+        with pytest.raises(InputError, match="wanted finite numbers from the network"):
+            victim.predict(pictures(1), "detect stop sign\n")
+    finally:
+        hook.remove()
+
+
 def test_prompts_of_a_batch_do_not_disturb_each_other(victim: PaliGemmaVictim) -> None:
     prompts = ["detect stop sign", "detect yield sign", "detect speed limit sign"]
     together = victim.predict(pictures(3), prompts)

@@ -64,6 +64,18 @@ def test_a_taught_box_comes_back_in_the_pictures_pixels(taught, victim) -> None:
     assert "cut off" not in str(answer.notes)
 
 
+def test_nan_of_the_network_is_an_error(victim) -> None:
+    """The word of the first NaN was taken, whose text reads as an object not found."""
+    hook = victim.model.get_output_embeddings().register_forward_hook(
+        lambda module, inputs, output: output * torch.nan
+    )
+    try:
+        with pytest.raises(InputError, match="wanted finite numbers from the network"):
+            victim.predict(pictures()[:1], victim.prompt_for(LABEL))
+    finally:
+        hook.remove()
+
+
 def test_what_a_victim_says_of_itself(taught, victim) -> None:
     name, folder = taught
     info = victim.info

@@ -14,6 +14,7 @@ from envelope.victims.hub_victim import HubVictim
 from envelope.victims.protocols import Grounding, Images, VictimInfo, check_images
 from envelope.victims.torch_tools import resized_tensor
 from envelope.victims.vlm.family import Box, Family
+from envelope.victims.vlm.finite import FiniteScores
 from envelope.victims.vlm.stopping import BoxComplete
 from scene.errors import InputError
 
@@ -128,6 +129,7 @@ class VlmVictim(HubVictim[Grounding]):
             max_new_tokens=self.settings.max_new_tokens,
             do_sample=False,
             stopping_criteria=[BoxComplete(self.tokenizer, start)],
+            logits_processor=[FiniteScores(self.info.name)],
         )
         texts = self.tokenizer.batch_decode(
             tokens[:, start:], skip_special_tokens=False, clean_up_tokenization_spaces=False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from app.dome import STATE_COLOR, CellState
+from app.dome import CellState
 from envelope.caution import asr_caution
 from envelope.cells import MEASURES, Measure, ScoreTable
 from envelope.condition import Condition
@@ -43,12 +43,6 @@ BANDS: dict[str, tuple[str, ...]] = {
 INK = "#444444"
 MOST_LABELLED = 11
 """Cells side by side in the dock that still have room for their number."""
-LIKE_THE_DOME = [
-    [0.0, f"rgb{STATE_COLOR['holds']}"],
-    [0.5, "rgb(240,238,234)"],
-    [1.0, f"rgb{STATE_COLOR['works']}"],
-]
-"""Color scale of success rates: the ends are the dome's two colors."""
 
 
 class Readings:
@@ -128,8 +122,6 @@ class Readings:
             return _empty("No sweep yet: choose axes in the Sweep tab and press Start")
         ring = now if _in_plane(plan, now) else None
         figure = heat_map(table, plan, victim, self.measure, ATTACKED, ring, INK)
-        if self.measure not in ("gain", "confidence"):
-            figure.update_traces(colorscale=LIKE_THE_DOME, selector={"type": "heatmap"})
         figure.update_layout(dragmode=False)
         _fix_margins(figure, right=58)
         _thin_out(figure, max(len(values) for values in plan.axes.values()))
@@ -162,16 +154,17 @@ class Readings:
         counted = len(states) - hidden - blank
         lines = [f"{counted} of {len(states)} conditions scored, {hidden} not observable"]
         if counted:
+            lines.append(f"{self.word}: {table.rate(victim, self.measure)}")
+            if self.measure != "casr":
+                lines.append(f"cASR: {table.rate(victim, 'casr')}")
             works = states.count("works")
             lines.append(f"envelope (ASR at least 1/2): {works} of {counted} conditions")
-            lines.append(f"{self.word}: {table.rate(victim, self.measure)}")
-            right: dict[str, float | None] = {}
-            for kind in ("clean", "gray"):
-                rate = table.rate(victim, "asr", kind)
-                if rate.value is not None:
-                    right[kind] = 1 - rate.value
-                    lines.append(f"fails on {kind}: {rate.value:.2f} of {rate.denominator}")
-            if caution := asr_caution(right):
+            rates = {kind: table.rate(victim, "asr", kind) for kind in ("clean", "gray")}
+            there = {kind: r for kind, r in rates.items() if r.value is not None}
+            fails = [f"on {kind} {r.value:.2f} of {r.denominator}" for kind, r in there.items()]
+            if fails:
+                lines.append(f"fails {', '.join(fails)}")
+            if caution := asr_caution({k: 1 - (r.value or 0.0) for k, r in there.items()}):
                 lines.append(caution)
         return "\n".join(lines)
 

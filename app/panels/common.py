@@ -61,6 +61,12 @@ def put(field: Any, value: Any) -> None:
         field.value = value
 
 
+def put_html(element: Any, content: str) -> None:
+    """Assign an HTML element's content, if it is another one. Only our own words may be in it."""
+    if element.content != content:
+        element.content = content
+
+
 def put_options(menu: Any, options: tuple[str, ...], value: str | None = None) -> None:
     """Assign a menu's options, if they are others, and its value, if it is one of them."""
     if tuple(menu.options) != options:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from app.dome import STATE_COLOR, STATE_TEXT
-from app.panels.common import Fact, Notice, by_people, put, put_options
+from app.panels.common import Notice, by_people, put, put_html, put_options
 from app.panels.sweep import LABELS
 from app.readings import BANDS, SHORT, measure_hint
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 NO_VICTIM = "(no victim)"
 NO_AXIS = "(no sweep yet)"
-MAP_ASPECT = 0.6
+MAP_ASPECT = 0.47
 CURVE_ASPECT = 0.62
 """Height over width (viser's text says the opposite)."""
 PLOT_CONFIG = {"displayModeBar": False, "responsive": True}
@@ -31,12 +32,12 @@ class EnvelopePanel:
         self._readings = viewer.session.readings
         with map_tab:
             self._map = gui.add_plotly(self._heat_map(), config=PLOT_CONFIG, aspect=MAP_ASPECT)
-            gui.add_html(_legend())
             self._measure = gui.add_dropdown(
                 "Measure", tuple(SHORT), initial_value=self._readings.word, hint=measure_hint()
             )
             self._victim = gui.add_dropdown("Victim", (NO_VICTIM,))
-            self._summary = Fact(gui, "Measured", multiline=True)
+            self._summary = gui.add_html("")
+            gui.add_html(_legend())
             self.notice = Notice(gui)
         with curve_tab:
             self._curves = gui.add_plotly(self._lines(""), config=PLOT_CONFIG, aspect=CURVE_ASPECT)
@@ -60,7 +61,7 @@ class EnvelopePanel:
         put_options(self._axis, tuple(axes) or (NO_AXIS,))
         self.refresh_map()
         self._curves.figure = self._lines(axes.get(self._axis.value, ""))
-        self._summary.set(readings.summary())
+        put_html(self._summary, _numbers(readings.summary()))
 
     def refresh_map(self) -> None:
         """Show the heat map, with its ring at the sliders' view."""
@@ -78,6 +79,12 @@ class EnvelopePanel:
         if self._victim.value != NO_VICTIM:
             self._readings.victim = self._victim.value
         self._viewer.refresh_scores_soon()
+
+
+def _numbers(text: str) -> str:
+    """The summary's lines, all in sight at the dock's height; names of files are never in them."""
+    lines = "".join(f"<div>{escape(line)}</div>" for line in text.splitlines())
+    return f'<div style="font-size:11.25px;line-height:1.35;padding:0 0.75em 0.5em">{lines}</div>'
 
 
 def _legend() -> str:

@@ -15,7 +15,7 @@ from app.draw import (
     marked,
     tiled,
 )
-from app.panels.common import Fact, Notice
+from app.panels.common import Fact, Notice, put_html
 
 if TYPE_CHECKING:
     import viser
@@ -34,13 +34,15 @@ class VictimViewPanel:
     def __init__(self, gui: viser.GuiApi, session: Session) -> None:
         self._session = session
         self._image = gui.add_image(_waiting(session), format="jpeg", jpeg_quality=88)
-        gui.add_html(_legend())
+        self._legend = gui.add_html(legend(0))
         self._where = Fact(gui, "View", multiline=True)
         self._answers = Fact(gui, "Answers", multiline=True)
         self.notice = Notice(gui)
 
     def refresh(self, scores: ViewScores | None) -> None:
         """Show `scores`, or that none are there yet; a view not yet drawn leaves the last one."""
+        victims = self._session.readings.victims()
+        put_html(self._legend, legend(len(victims)))
         if scores is None:
             self._image.image = _waiting(self._session)
             self._answers.set("")
@@ -48,8 +50,8 @@ class VictimViewPanel:
         self._where.set(describe_view(scores))
         if not scores.pictures:
             return
-        self._image.image = contact_sheet(scores, self._session.readings.victims())
-        self._answers.set(answers_text(scores, self._session.readings.victims()))
+        self._image.image = contact_sheet(scores, victims)
+        self._answers.set(answers_text(scores, victims))
 
 
 def describe_view(scores: ViewScores) -> str:
@@ -137,8 +139,8 @@ def _waiting(session: Session) -> Pixels:
     return tiled([(kind, blank(TILE_WIDTH, height, "not drawn yet")) for kind in SHOWN_KINDS])
 
 
-def _legend() -> str:
-    """Our own constant words and colors only."""
+def legend(victims: int) -> str:
+    """HTML, of our own words and colors only. victims: how many have boxes."""
 
     def key(color: tuple[int, int, int], text: str, edge: str = "solid") -> str:
         return (
@@ -151,6 +153,8 @@ def _legend() -> str:
         '<div style="font-size:11.5px;padding:0 0.75em 0.4em">'
         + key(GROUND_TRUTH, "ground truth")
         + key(FOOTPRINT, "patch footprint", "dashed")
-        + "".join(key(c, f"victim {i + 1}") for i, c in enumerate(VICTIM_COLORS[:3]))
+        + "".join(
+            key(VICTIM_COLORS[i % len(VICTIM_COLORS)], f"victim {i + 1}") for i in range(victims)
+        )
         + "</div>"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.views import ViewScores, describe_answer
 from envelope.condition import ANCHOR, AXES, Condition, spaced
@@ -13,8 +13,9 @@ from envelope.sweep import DEFAULT_KINDS, SweepPlan, all_axes
 from scene.errors import InputError
 
 if TYPE_CHECKING:
-    from envelope.engine.jobs import ScoredView, VictimSlot
+    from envelope.engine.jobs import Progress, ScoredView, VictimSlot
     from envelope.run import Run
+    from envelope.store import ScoreStore
 
 RENDER_S = 0.06
 PREDICT_S = 0.15
@@ -67,6 +68,7 @@ class Scoring:
         self.stage = run.stage()
         self.store = run.store
         self.plan: SweepPlan | None = run.settings.sweep
+        self._counted: tuple[Any, list[int]] | None = None
         self.service = ScoringService(self.stage, slots, self.store, on_change=on_change)
 
     def close(self, keep_run: bool = False) -> None:
@@ -104,6 +106,8 @@ class Scoring:
         from envelope.victims.timings import known_seconds
 
         known = known_seconds()
+        names = tuple(self.service.progress().victims)
+        left = self._left(plan, names)
         specs = {choice.name: choice.spec for choice in self.run.settings.victims}
         times, guessed = [], []
         for name, victim in self.service.progress().victims.items():
@@ -114,16 +118,44 @@ class Scoring:
             else:
                 times.append(1000 * PREDICT_S)
                 guessed.append(name)
-        text = (
-            f"{len(plan.cells())} conditions x {plan.variants} x {len(plan.kinds)} kinds, "
-            f"{plan.pictures} pictures, about {_duration(plan.seconds(times, 1000 * RENDER_S))}"
-        )
+        shares = [count / plan.pictures for count in left]
+        ms = [time * share for time, share in zip(times, shares, strict=True)]
+        seconds = plan.seconds(ms, 1000 * RENDER_S * max(shares, default=1.0))
+        text = f"{len(plan.cells())} conditions x {plan.variants} x {len(plan.kinds)} kinds"
+        text += f" x {len(names)} victims" if len(names) > 1 else ""
+        text += f", {_of(sum(left), len(names) * plan.pictures)}" if names else ""
+        if names and not any(left):
+            return text
+        text += f", about {_duration(seconds)}"
         return text + (f"; {', '.join(guessed)} not measured yet" if guessed else "")
+
+    def _left(self, plan: SweepPlan, names: tuple[str, ...]) -> list[int]:
+        """How many pictures of `plan` each victim has yet to score; kept until rows come in."""
+        stamp = (plan, names, tuple(self.store.counts().values()), self.stage.geometry)
+        if self._counted is None or self._counted[0] != stamp:
+            stored = [stored_progress(self.store, self.stage.geometry, plan, [n]) for n in names]
+            self._counted = (stamp, [progress.left for progress in stored])
+        return self._counted[1]
 
     def view_scores(self) -> ViewScores | None:
         """The view that the user looks at, judged by the thresholds of now."""
         seen = self.service.scored_view()
         return None if seen is None else judged_view(seen, self.run)
+
+
+def stored_progress(
+    store: ScoreStore, geometry: str, plan: SweepPlan, names: Sequence[str], errors: bool = True
+) -> Progress:
+    """How far `plan` is by the rows alone, under each victim's last settings.
+
+    geometry: the stage's hash. errors: whether stored errors count as done.
+    """
+    from envelope.engine.queue import SweepQueue
+
+    queue = SweepQueue(plan, geometry, store.done(with_errors=errors))
+    views = store.views(geometry)
+    queue.unobservable = {key for key, view in views.items() if not view.observation.observable}
+    return queue.progress(names, [], store.current_settings())
 
 
 def judged_view(seen: ScoredView, run: Run) -> ViewScores:
@@ -153,6 +185,13 @@ def judged_view(seen: ScoredView, run: Run) -> ViewScores:
         error=seen.error,
         complete=seen.complete,
     )
+
+
+def _of(left: int, total: int) -> str:
+    """Pictures that remain of a total."""
+    if not left:
+        return f"all {total} pictures scored or not observable"
+    return f"{total} pictures" if left == total else f"{left} of {total} pictures remain"
 
 
 def _left(seconds: float | None) -> str:

@@ -15,6 +15,7 @@ import tyro
 from scene.errors import InputError
 
 if TYPE_CHECKING:
+    from envelope.engine.local import ScoringService
     from envelope.run import Run
     from envelope.sweep import SweepPlan
 
@@ -70,12 +71,17 @@ class Sweep:
         service = run.service(threads=self.threads)
         line = progress_line("scoring")
         start = time.monotonic()
+        stored = run.store.done(with_errors=not self.retry_errors)
+        before = self._through(run, service, plan)
         try:
             service.start(plan, retry_errors=self.retry_errors)
+            line(f"{before}/{_total(service)} scores", min(0.999, before / _total(service)))
             while not service.wait(0.5):
                 progress = service.progress()
-                done = progress.done + progress.skipped
-                line(f"{done}/{progress.total} scores", min(0.999, done / max(1, progress.total)))
+                through = progress.done + progress.skipped
+                if any(victim.state == "loading" for victim in progress.victims.values()):
+                    through = max(through, before)  # its stored scores are known when it is there
+                line(f"{through}/{progress.total} scores", min(0.999, through / _total(service)))
             progress = service.progress()
             failed = [v for v in progress.victims.values() if v.state == "failed"]
             line(f"{progress.done}/{progress.total} scores", 1.0)
@@ -86,13 +92,29 @@ class Sweep:
             with _uninterrupted():
                 service.close()
         if not self.json:
-            say(f"{progress.done} scores ({progress.errors} errors), {progress.skipped} not "
-                f"observable, {time.monotonic() - start:.1f} s")  # fmt: skip
+            now = len(run.store.done() - stored)
+            say(f"{now} scored now in {time.monotonic() - start:.1f} s, "
+                f"{max(0, progress.done - now)} were there before ({progress.errors} errors), "
+                f"{progress.skipped} not observable")  # fmt: skip
             for name, victim in progress.victims.items():
                 if victim.usage:
                     say(f"{name}: {victim.usage}")
         if failed:
             raise InputError(failed[0].message)
+
+
+    def _through(self, run: Run, service: ScoringService, plan: SweepPlan) -> int:
+        """How many scores of the plan need no work, by the rows alone."""
+        from app.scoring import stored_progress
+
+        names = list(service.progress().victims)
+        errors = not self.retry_errors
+        there = stored_progress(run.store, service.stage.geometry, plan, names, errors)
+        return there.done + there.skipped
+
+
+def _total(service: ScoringService) -> int:
+    return max(1, service.progress().total)
 
 
 @contextmanager

@@ -211,6 +211,15 @@ def test_the_looked_at_view_is_scored_and_a_sweep_fills_the_dome(embedded_run, r
         assert session.readings.shown_victim() == "red-finder"
         status = session.scoring.status()
         assert status.state == "idle" and status.done == status.total == 12
+        estimate = session.scoring.estimate
+        assert estimate(SweepChoice({"azimuth_deg": 3}, 1).plan()) == (
+            "3 conditions x 1 x 4 kinds, all 12 pictures scored or not observable"
+        )
+        more = estimate(SweepChoice({"azimuth_deg": 5}, 1).plan())  # three of them are there
+        assert "5 conditions x 1 x 4 kinds, 8 of 20 pictures remain, about" in more
+        assert ", 4 pictures, about" in estimate(
+            SweepChoice({"azimuth_deg": 1}, 1).plan(Condition(roll_deg=7))
+        )
     finally:
         session.close()
     again = Session.open(folder, folder.parent)

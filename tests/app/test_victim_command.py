@@ -121,3 +121,15 @@ def test_timings_survive_damage() -> None:
     assert known_seconds() == {}
     note_seconds("e", 1.23456)
     assert known_seconds() == {"e": 1.2346}
+
+
+def test_one_slow_call_does_not_change_what_a_victim_takes() -> None:
+    for seconds in (0.1, 0.9, 0.12):
+        note_seconds("a", seconds)
+    assert known_seconds() == {"a": 0.12}
+    for _ in range(5):
+        note_seconds("a", 0.5)
+    assert known_seconds() == {"a": 0.5}  # of 0.1, 0.9, 0.12 and five times 0.5
+    for _ in range(9):
+        note_seconds("a", 0.2)
+    assert known_seconds() == {"a": 0.2}

@@ -11,7 +11,8 @@ import logging
 import math
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -142,6 +143,27 @@ def load_ultralytics(
     raise InputError(f"victim {name!r}: wanted a .pt or .onnx file, found {path.name}")
 
 
+@contextmanager
+def _no_patches() -> Iterator[None]:
+    """Undo what the package's import replaces in other libraries.
+
+    Its `PIL.Image.open`, for one, answers a damaged picture with an import of pi_heif.
+    """
+    import cv2
+    from PIL import Image
+
+    patched = ((Image, ("open",)), (torch, ("save",)), (cv2, ("imread", "imwrite", "imshow")))
+    before = [(module, name, getattr(module, name)) for module, names in patched for name in names]
+    printing = np.get_printoptions()
+    try:
+        yield
+    finally:
+        for module, name, own in before:
+            setattr(module, name, own)
+        np.set_printoptions(**printing)
+        torch.set_printoptions(profile="default")
+
+
 def import_ultralytics() -> Any:
     """ultralytics, told to look nothing up, install nothing and run no code of checkpoints."""
     os.environ["YOLO_OFFLINE"] = "True"
@@ -150,8 +172,9 @@ def import_ultralytics() -> Any:
     os.environ.setdefault("YOLO_VERBOSE", "False")
     os.environ.setdefault("YOLO_CONFIG_DIR", str(cache_folder() / "ultralytics"))
     try:
-        import ultralytics
-        from ultralytics.nn import tasks
+        with _no_patches():
+            import ultralytics
+            from ultralytics.nn import tasks
     except ImportError as error:
         raise InputError(
             f"ultralytics is not installed: {install_command('yolo')} (its licence is {LICENCE})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import io
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,11 @@ from ultralytics_fakes import CLASS, SIZE, expected_box, make, picture
 
 from envelope.victims.protocols import Detector, ask
 from envelope.victims.registry import list_victims, load_victim
-from envelope.victims.ultralytics_model import place_for
+from envelope.victims.ultralytics_model import import_ultralytics, place_for
 from scene.errors import InputError
 
-pytest.importorskip("ultralytics")
+if importlib.util.find_spec("ultralytics") is None:
+    pytest.skip("the extra yolo is not installed", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
@@ -282,3 +285,18 @@ def test_real_int8_weights(real_data: Path) -> None:
         assert apart.min() < 0.1
         checked += 1
     assert checked == 4
+
+
+def test_its_import_changes_no_other_library() -> None:
+    """Its own Image.open looks for pi_heif whenever a picture is damaged, in the whole process."""
+    import cv2
+    from PIL import Image
+
+    printed = np.get_printoptions()
+    import_ultralytics()
+    assert Image.open.__module__ == "PIL.Image"
+    assert torch.save.__module__ == "torch.serialization"
+    assert "ultralytics" not in (cv2.imread.__module__ or "")
+    assert np.get_printoptions() == printed
+    with pytest.raises(Image.UnidentifiedImageError):
+        Image.open(io.BytesIO(b"no picture"))

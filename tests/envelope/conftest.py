@@ -15,6 +15,13 @@ import pytest
 from scene.render.cpu.cache import cache_root
 
 
+@pytest.fixture(autouse=True)
+def own_timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds a picture that tests measure stay out of the user's own file."""
+    own = tmp_path / "victim-seconds.json"
+    monkeypatch.setattr("envelope.victims.timings.timings_file", lambda: own)
+
+
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The network is cut: look-ups and connections fail, are listed, and fail the test at its end.

@@ -93,7 +93,7 @@ class Session:
         return session
 
     def reopen(self, path: Path | str) -> None:
-        """Put another scene or run in this session's place; on an error nothing changes."""
+        """Open another scene or run instead of this one; on an error nothing changes."""
         opened = open_scene_or_run(path, self.runs)
         self._stop_scoring()
         self._take_scene(opened.scene, opened.path)

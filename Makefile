@@ -16,7 +16,7 @@ test: $(VENV)/.dev lint
 test-all: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench $(ARGS)
 
 warmup: $(VENV)/.runtime
@@ -40,6 +40,10 @@ $(VENV)/.runtime: $(VENV)/.torch pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.runtime
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	touch $@
 
 clean:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from scene.gaussians import Gaussians
 if TYPE_CHECKING:
     from scene.io.loaded import LoadedGaussians
     from scene.io.sidecar import Sidecar
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,17 +70,20 @@ def load_scene(path: str | Path, frame: str = "original") -> Scene:
     path: a file, or the folder of an unbundled SOG or of a nerfstudio run.
     frame: "original" undoes a nerfstudio run's normalisation, "normalised" keeps it.
 
+    A sidecar that was written for another file (by its hash) is not used, and that is said.
     Without sidecar cameras those of a cameras.json beside the splat are used, and noted. Up comes
     from the sidecar, else the splat file, else the cameras (estimated), else a default;
     `up_source` says which. Raises InputError.
     """
     from scene.io.load import load_gaussians, splat_file
-    from scene.io.sidecar import Sidecar, read_sidecar, sidecar_path
+    from scene.io.sidecar import fitting_sidecar
 
     path = splat_file(Path(path))
     loaded = load_gaussians(path, frame)
-    beside = sidecar_path(path)
-    sidecar = read_sidecar(beside) if beside.is_file() else Sidecar()
+    digest = file_sha256(path)
+    sidecar, sidecar_notes = fitting_sidecar(path, digest)
+    for note in sidecar_notes:
+        log.warning("%s: %s", path, note)
     cameras, camera_notes = (sidecar.cameras, []) if sidecar.cameras else _cameras_beside(path)
     up, up_source = _choose_up(sidecar, loaded, cameras)
     return Scene(
@@ -89,7 +95,9 @@ def load_scene(path: str | Path, frame: str = "original") -> Scene:
         metres_per_unit=sidecar.metres_per_unit,
         target=sidecar.target,
         background=sidecar.background or (0.0, 0.0, 0.0),
-        provenance=_provenance(path, loaded, sidecar, camera_notes),
+        provenance=_provenance(
+            path, digest, loaded, sidecar, [*sidecar_notes, *camera_notes]
+        ),
     )
 
 
@@ -107,7 +115,7 @@ def save_scene(scene: Scene, path: str | Path, also_fits: tuple[str, ...] = ()) 
     save_gaussians(scene.gaussians, path)
     digest = file_sha256(path)
     scene = replace(scene, provenance={**scene.provenance, "file": path.name, "sha256": digest})
-    write_sidecar(scene, sidecar_path(path), (digest, *also_fits))
+    write_sidecar(scene, sidecar_path(path), tuple(dict.fromkeys((digest, *also_fits))))
     return scene
 
 
@@ -156,12 +164,8 @@ def _choose_up(
 
 
 def _provenance(
-    path: Path, loaded: LoadedGaussians, sidecar: Sidecar, camera_notes: list[str]
+    path: Path, digest: str, loaded: LoadedGaussians, sidecar: Sidecar, notes: list[str]
 ) -> dict[str, Any]:
-    digest = file_sha256(path)
-    notes = [*loaded.notes, *camera_notes]
-    if sidecar.splat_sha256 and digest not in sidecar.splat_sha256:
-        notes.append("the scene file was written for another version of this splat file")
     dropped = loaded.dropped
     return {
         **sidecar.provenance,
@@ -174,5 +178,5 @@ def _provenance(
             "zero_quaternion": dropped.zero_quaternion,
             "bad_scale": dropped.bad_scale,
         },
-        "notes": notes,
+        "notes": [*loaded.notes, *notes],
     }

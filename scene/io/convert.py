@@ -10,8 +10,8 @@ import numpy as np
 from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.io.load import FRAMED, WRITERS, files_of, load_gaussians, splat_file, written_order
-from scene.io.sidecar import sidecar_path
-from scene.scene import load_scene, save_scene
+from scene.io.sidecar import fitting_sidecar, read_sidecar, sidecar_path
+from scene.scene import file_sha256, load_scene, save_scene
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def convert(
     # same-named files of one folder share a sidecar, but only where they share a frame
     reopened = frame == "original" or facts["format"] not in FRAMED
     shared = reopened and sidecar_path(target).resolve() == sidecar_path(source).resolve()
-    also_fits = (facts["sha256"],) if shared else ()
+    also_fits = _sharers(source, facts["sha256"]) if shared else ()
     scene = replace(scene, provenance={**facts, "converted_from": origin})
     save_scene(scene, target, also_fits)
     loaded = load_gaussians(target)
@@ -87,12 +87,24 @@ def convert(
 
 
 def _refuse_to_replace(source: Path, target: Path) -> None:
-    """The sidecar that source and target share is no other scene's: cameras and target stay."""
+    """The sidecar that source and target share is kept, where it is the source's own."""
     beside = sidecar_path(target)
-    for path in (target, beside):
-        shared = path == beside and beside.resolve() == sidecar_path(source).resolve()
-        if path.exists() and not shared:
-            raise InputError(f"{path} exists; choose another name, or give --overwrite")
+    shared = beside.resolve() == sidecar_path(source).resolve()
+    if target.exists() or (beside.exists() and not shared):
+        found = target if target.exists() else beside
+        raise InputError(f"{found} exists; choose another name, or give --overwrite")
+    if beside.exists() and fitting_sidecar(source, file_sha256(source))[1]:
+        raise InputError(
+            f"{beside} exists and belongs to another version of {source.name}; choose another "
+            f"name, or give --overwrite"
+        )
+
+
+def _sharers(source: Path, sha256: str) -> tuple[str, ...]:
+    """Hashes of the source and of the other formats that its sidecar was written for."""
+    beside = sidecar_path(source)
+    known = read_sidecar(beside).splat_sha256 if beside.is_file() else ()
+    return tuple(dict.fromkeys((sha256, *(known if sha256 in known else ()))))
 
 
 def _loss(before: Gaussians, after: Gaussians) -> dict[str, float]:

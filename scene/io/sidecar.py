@@ -78,6 +78,26 @@ def read_sidecar(path: Path) -> Sidecar:
     )
 
 
+def fitting_sidecar(splat: Path, sha256: str) -> tuple[Sidecar, list[str]]:
+    """The sidecar beside `splat`, and what to tell the user; an empty one where none fits.
+
+    sha256: of the splat. A sidecar that names other splats only is another scene's: its cameras
+    would look at this one from wrong places. One that names none is the user's own, and is used.
+    Raises InputError.
+    """
+    path = sidecar_path(splat)
+    if not path.is_file():
+        return Sidecar(), []
+    found = read_sidecar(path)
+    if not found.splat_sha256 or sha256 in found.splat_sha256:
+        return found, []
+    note = (
+        f"{path.name} is not used (cameras, up axis, scale, target): it was written for another "
+        f"version of this splat file; take its splat_sha256 out to use it all the same"
+    )
+    return Sidecar(), [note]
+
+
 def write_sidecar(scene: Scene, path: Path, splat_sha256: tuple[str, ...]) -> None:
     """Write the sidecar of `scene`, whose splat files (one per format) have these hashes."""
     target = scene.target

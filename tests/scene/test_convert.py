@@ -159,6 +159,26 @@ def test_two_formats_of_one_name_share_a_sidecar(tmp_path):
     assert any("another version" in n for n in load_scene(tmp_path / "plaza.ply").provenance["notes"])
 
 
+def test_a_third_format_does_not_orphan_the_second(tmp_path):
+    a_scene(tmp_path)
+    convert(tmp_path / "plaza.ply", tmp_path / "plaza.spz")
+    convert(tmp_path / "plaza.ply", tmp_path / "plaza.compressed.ply")
+    for name in ("plaza.ply", "plaza.spz", "plaza.compressed.ply"):
+        assert len(load_scene(tmp_path / name).cameras) == 1, name
+
+
+def test_a_sidecar_that_the_source_may_not_use_is_not_replaced_unasked(tmp_path):
+    a_scene(tmp_path)
+    beside = tmp_path / "plaza.scene.json"
+    before = beside.read_bytes()
+    save_ply(some_gaussians(5), tmp_path / "plaza.ply")
+    with pytest.raises(InputError, match=r"belongs to another version of plaza\.ply"):
+        convert(tmp_path / "plaza.ply", tmp_path / "plaza.spz")
+    assert beside.read_bytes() == before and not (tmp_path / "plaza.spz").exists()
+    convert(tmp_path / "plaza.ply", tmp_path / "plaza.spz", overwrite=True)
+    assert load_scene(tmp_path / "plaza.spz").cameras == ()
+
+
 def test_refusals(tmp_path):
     save_ply(some_gaussians(5), tmp_path / "a.ply")
     with pytest.raises(InputError, match="ends in"):

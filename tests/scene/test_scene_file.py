@@ -67,10 +67,33 @@ def test_everything_comes_back(tmp_path, name):
     assert loaded.provenance["notes"] == []
 
 
-def test_a_splat_that_changed_since_is_noticed(tmp_path):
+def test_the_sidecar_of_another_splat_is_not_used_unless_its_hash_is_taken_out(tmp_path, caplog):
     save_scene(full_scene(), tmp_path / "a.ply")
     save_ply(some_gaussians(7), tmp_path / "a.ply")
-    assert "another version" in load_scene(tmp_path / "a.ply").provenance["notes"][0]
+    scene = load_scene(tmp_path / "a.ply")
+    assert (scene.cameras, scene.target, scene.metres_per_unit) == ((), None, None)
+    assert (scene.up, scene.background, scene.name) == (DEFAULT_UP, (0, 0, 0), "a")
+    assert "made by" not in scene.provenance
+    (note,) = scene.provenance["notes"]
+    assert note.startswith("a.scene.json is not used") and "another version" in note
+    assert note in caplog.text
+    fields = json.loads((tmp_path / "a.scene.json").read_text())
+    del fields["splat_sha256"]
+    (tmp_path / "a.scene.json").write_text(json.dumps(fields))
+    scene = load_scene(tmp_path / "a.ply")
+    assert (len(scene.cameras), scene.metres_per_unit) == (2, 0.25)
+    assert scene.provenance["notes"] == []
+
+
+def test_cameras_json_is_used_where_the_sidecar_is_another_splats(tmp_path):
+    save_scene(full_scene(), tmp_path / "a.ply")
+    save_ply(some_gaussians(7), tmp_path / "a.ply")
+    entry = {"id": 0, "img_name": "own", "width": 40, "height": 30, "position": [1, 2, 3],
+             "rotation": np.eye(3).tolist(), "fx": 50.0, "fy": 60.0}  # fmt: skip
+    (tmp_path / "cameras.json").write_text(json.dumps([entry]))
+    scene = load_scene(tmp_path / "a.ply")
+    assert [c.name for c in scene.cameras] == ["own"]
+    assert len(scene.provenance["notes"]) == 2
 
 
 def test_without_a_sidecar_the_default_up_is_said(tmp_path):

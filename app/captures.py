@@ -37,20 +37,23 @@ def extrapolated(scene: Scene, camera: Camera, pivot: ArrayLike) -> bool:
 
     pivot: (3,) where these are measured from. False where the scene has no capture cameras.
     """
-    from envelope.observe import MAX_CAPTURE_ANGLE_DEG, MAX_CAPTURE_DISTANCE
-    from scene.target import nearest_capture
-
-    nearest = nearest_capture(scene, camera, pivot)
-    if nearest is None:
-        return False
-    return (
-        nearest.angle_deg > MAX_CAPTURE_ANGLE_DEG or nearest.distance_ratio > MAX_CAPTURE_DISTANCE
-    )
+    return bool(far_views(scene, [camera], pivot)[0])
 
 
 def far_views(scene: Scene, cameras: Sequence[Camera], pivot: ArrayLike) -> NDArray[np.bool_]:
     """(N,) `extrapolated` of each camera."""
-    return np.array([extrapolated(scene, camera, pivot) for camera in cameras], dtype=bool)
+    from envelope.observe import MAX_CAPTURE_ANGLE_DEG, MAX_CAPTURE_DISTANCE
+    from scene.target import CaptureRing
+
+    ring = CaptureRing(scene, pivot)
+
+    def far(camera: Camera) -> bool:
+        near = ring.nearest(camera)
+        if near is None:
+            return False
+        return near.angle_deg > MAX_CAPTURE_ANGLE_DEG or near.distance_ratio > MAX_CAPTURE_DISTANCE
+
+    return np.array([far(camera) for camera in cameras], dtype=bool)
 
 
 def memory_text(scene: Scene) -> str:

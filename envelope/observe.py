@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float32]
+Window = tuple[slice, slice]
+"""Rows and columns of a picture."""
 
 MIN_VISIBLE_SHARE = 0.25
 MIN_BOX_HEIGHT_PX = 12
@@ -118,23 +120,34 @@ class Observer:
 
     def __init__(self, scene: Scene, target: Target, anchor: Anchor) -> None:
         """target: the chosen Gaussians of the CLEAN scene; anchor: where the patch lies."""
-        self._scene = scene
+        from scene.target import CaptureRing
+
         self._target = target
         self._anchor = anchor
-        self._pivot = patch_center(anchor)
+        self._captures = CaptureRing(scene, patch_center(anchor))
+
+    def depth_window(self, camera: Camera) -> Window:
+        """The rows and columns of the clean scene's depth that `observe` reads."""
+        from patching.raycast import patch_window
+
+        if self._anchor.placement is None:
+            return slice(0, camera.height), slice(0, camera.width)
+        return patch_window(self._anchor.placement, camera) or (slice(0, 0), slice(0, 0))
 
     def observe(
         self, camera: Camera, median_depth: FloatArray, frame: Frame | None = None
     ) -> Observation:
-        """median_depth: (H, W) of the clean scene as `camera` sees it, 0 where there is nothing.
+        """What can be seen, from the clean scene's depth.
 
+        median_depth: (H, W) as `camera` sees it, 0 where there is nothing; only `depth_window` is
+        read.
         frame: the clean scene as `camera` sees it, where the back end keeps one.
         """
         from scene.target import mask_box
 
         view = self._target.view(camera, frame)
         visible, incidence = patch_in_view(self._anchor, camera, median_depth)
-        distance, angle = self._to_capture(camera)
+        nearest = self._captures.nearest(camera)
         return Observation(
             visible_px=int(view.visible_px),
             silhouette_px=int(view.silhouette_px),
@@ -142,15 +155,9 @@ class Observer:
             patch_px=int(visible.sum()),
             footprint=mask_box(visible),
             incidence_deg=incidence,
-            capture_distance=distance,
-            capture_angle_deg=angle,
+            capture_distance=None if nearest is None else nearest.distance_ratio,
+            capture_angle_deg=None if nearest is None else nearest.angle_deg,
         )
-
-    def _to_capture(self, camera: Camera) -> tuple[float | None, float | None]:
-        from scene.target import nearest_capture
-
-        nearest = nearest_capture(self._scene, camera, self._pivot)
-        return (None, None) if nearest is None else (nearest.distance_ratio, nearest.angle_deg)
 
 
 def patch_in_view(

@@ -61,6 +61,7 @@ class StageSettings:
 class CleanRender(NamedTuple):
     """The clean picture of a camera: (H, W, 3) float32 sRGB, (H, W) median depth, milliseconds.
 
+    median_depth: NaN where no truth is read from it, which saves work.
     frame: what it was drawn from, where the back end keeps it: other kinds differ in a few tiles.
     """
 
@@ -142,7 +143,9 @@ class Stage:
         renderer, frame = self._renderer("clean"), None
         outputs: frozenset[Output] = frozenset({"rgb", "alpha", "median_depth"})
         if renderer.backend == "cpu":
-            frame = cast("CpuRenderer", renderer).frame(camera, self.settings.background, outputs)
+            frame = cast("CpuRenderer", renderer).frame(
+                camera, self.settings.background, outputs, self._observer.depth_window(camera)
+            )
             drawn = frame.drawn
         else:
             drawn = renderer.render(camera, self.settings.background, outputs)
@@ -230,7 +233,12 @@ class Stage:
 
 def to_uint8(rgb: FloatArray) -> Picture:
     """(H, W, 3) float sRGB to the 8-bit picture that victims are given (rounded, clipped)."""
-    return np.rint(np.clip(rgb, 0.0, 1.0) * 255).astype(np.uint8)
+    from scene.render.cpu.quantize import quantize
+
+    values = np.ascontiguousarray(rgb, np.float32)
+    picture = np.empty(values.shape, np.uint8)
+    quantize(values.reshape(-1), picture.reshape(-1))
+    return picture
 
 
 def array_hash(array: NDArray[Any]) -> str:

@@ -222,31 +222,39 @@ def mask_box(mask: NDArray[np.bool_]) -> Box | None:
     return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
 
 
-def nearest_capture(
-    scene: Scene, camera: Camera, pivot: ArrayLike | None = None
-) -> NearestCapture | None:
-    """The capture camera that is nearest to `camera` as seen from `pivot` (3,).
+class CaptureRing:
+    """A scene's capture cameras as seen from a pivot; made once, asked for every view."""
 
-    Only capture cameras that have the pivot in their picture count, unless none has. Nearest is
-    the one with the least angle, after adding 30 degrees per doubling of the distance beyond its
-    own. pivot: default the target's centre, else the centroid of the Gaussians. None when the
-    scene has no cameras.
-    """
-    if not scene.cameras:
-        return None
-    if pivot is None:
-        pivot = scene.target.center if scene.target else np.median(scene.gaussians.means, axis=0)
-    pivot = np.asarray(pivot, dtype=np.float64)
-    seeing = [c for c in scene.cameras if _sees(c.camera, pivot)] or list(scene.cameras)
-    from_pivot = np.array([c.camera.center for c in seeing]) - pivot
-    distances = np.maximum(np.linalg.norm(from_pivot, axis=1), 1e-12)
-    own = camera.center - pivot
-    own_distance = max(float(np.linalg.norm(own)), 1e-12)
-    cosines = np.clip(from_pivot @ own / (distances * own_distance), -1, 1)
-    angles = np.degrees(np.arccos(cosines))
-    ratios = own_distance / distances
-    best = int(np.argmin(angles + 30 * np.maximum(0, np.log2(ratios))))
-    return NearestCapture(float(ratios[best]), float(angles[best]), seeing[best].name)
+    def __init__(self, scene: Scene, pivot: ArrayLike | None = None) -> None:
+        """pivot: (3,); default the target's centre, else the centroid of the Gaussians.
+
+        Only capture cameras that have the pivot in their picture count, unless none has.
+        """
+        if pivot is None and scene.cameras:
+            middle = np.median(scene.gaussians.means, axis=0)
+            pivot = scene.target.center if scene.target else middle
+        self._pivot = np.asarray(pivot if scene.cameras else (0, 0, 0), dtype=np.float64)
+        seeing = [c for c in scene.cameras if _sees(c.camera, self._pivot)] or list(scene.cameras)
+        self._names = [c.name for c in seeing]
+        centers = np.array([c.camera.center for c in seeing]).reshape(-1, 3)
+        self._from_pivot = centers - self._pivot
+        self._distances = np.maximum(np.linalg.norm(self._from_pivot, axis=1), 1e-12)
+
+    def nearest(self, camera: Camera) -> NearestCapture | None:
+        """The capture camera nearest to `camera`; None when the scene has none.
+
+        Nearest is the least angle, after adding 30 degrees per doubling of the distance beyond its
+        own.
+        """
+        if not self._names:
+            return None
+        own = camera.center - self._pivot
+        own_distance = max(float(np.linalg.norm(own)), 1e-12)
+        cosines = np.clip(self._from_pivot @ own / (self._distances * own_distance), -1, 1)
+        angles = np.degrees(np.arccos(cosines))
+        ratios = own_distance / self._distances
+        best = int(np.argmin(angles + 30 * np.maximum(0, np.log2(ratios))))
+        return NearestCapture(float(ratios[best]), float(angles[best]), self._names[best])
 
 
 def _sees(camera: Camera, point: NDArray[np.float64]) -> bool:

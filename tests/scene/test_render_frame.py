@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from scene.camera import Camera
 from scene.gaussians import Gaussians
 from scene.render.api import RenderSettings
 from scene.render.cpu.frame import make_layer
+from scene.render.cpu.quantize import quantize
 from scene.render.cpu.renderer import CpuRenderer
 
 BACKGROUND = (0.1, 0.2, 0.3)
@@ -91,3 +95,33 @@ def test_frames_of_one_renderer_do_not_share_memory():
         colors = np.repeat(marked[:, None], 3, axis=1).astype(np.float32)
         whole = renderer.recolored(colors).render(camera).rgb[..., 0]
         np.testing.assert_array_equal(frame.weight(marked), whole)
+
+
+def test_depth_in_a_window_equals_that_of_the_whole_picture():
+    renderer = CpuRenderer(_cloud(900, 5), threads=2)
+    for camera in _cameras():
+        whole = renderer.render(camera, BACKGROUND, EVERYTHING)
+        window = slice(20, 47), slice(35, 117)
+        part = renderer.frame(camera, BACKGROUND, EVERYTHING, window).drawn
+        np.testing.assert_array_equal(part.rgb, whole.rgb)
+        np.testing.assert_array_equal(part.alpha, whole.alpha)
+        assert part.median_depth is not None
+        np.testing.assert_array_equal(part.median_depth[window], whole.median_depth[window])
+        assert np.isnan(part.median_depth[:16]).all()  # rows of tiles that the window does not touch
+        none = renderer.frame(camera, BACKGROUND, EVERYTHING, (slice(0, 0), slice(0, 0))).drawn
+        assert np.isnan(none.median_depth).all()
+
+
+@given(arrays(np.float32, 40, elements=st.floats(-2, 3, width=32)))
+def test_bytes_are_those_of_numpy(values):
+    found = np.empty(len(values), np.uint8)
+    quantize(values, found)
+    wanted = np.rint(np.clip(values, 0.0, 1.0) * 255).astype(np.uint8)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_ties_go_to_the_even_byte_and_nothing_wraps():
+    values = np.array([0.5, 1.5, 2.5, 254.5, 255, 300, -3, np.inf, -np.inf, np.nan], np.float32)
+    found = np.empty(len(values), np.uint8)
+    quantize(values / np.float32(255), found)
+    np.testing.assert_array_equal(found, [0, 2, 2, 254, 255, 255, 0, 255, 0, 0])

@@ -13,9 +13,9 @@ from scene.gaussians import Gaussians
 from scene.render.api import make_renderer
 from scene.scene import CaptureCamera, Scene, TargetBox
 from scene.target import (
+    CaptureRing,
     TargetViewer,
     mask_box,
-    nearest_capture,
     select_from_anchor_box,
     select_in_box,
 )
@@ -161,21 +161,21 @@ def looking(eye) -> Camera:
 
 def test_nearest_capture_by_angle_and_distance():
     scene = scene_with(looking([0, 0, -4]), looking([4, 0, 0]))
-    near = nearest_capture(scene, looking([0, 0, -6]))
+    near = CaptureRing(scene).nearest(looking([0, 0, -6]))
     assert near is not None
     assert near.name == "c0"
     assert near.distance_ratio == pytest.approx(1.5)
     assert near.angle_deg == pytest.approx(0, abs=1e-5)
-    near = nearest_capture(
-        scene, looking([4 * np.cos(np.radians(20)), 0, -4 * np.sin(np.radians(20))])
-    )
+    aside = looking([4 * np.cos(np.radians(20)), 0, -4 * np.sin(np.radians(20))])
+    near = CaptureRing(scene).nearest(aside)
     assert near is not None
     assert (near.name, round(near.angle_deg, 6), round(near.distance_ratio, 6)) == ("c1", 20, 1)
 
 
 def test_captures_that_do_not_see_the_target_do_not_count():
     away = Camera.look_at([0, 0, -4], [0, 0, -9], [0, -1, 0], 64, 48, 40)
-    near = nearest_capture(scene_with(away, looking([4, 0, 0])), looking([0, 0, -4]))
+    ring = CaptureRing(scene_with(away, looking([4, 0, 0])))
+    near = ring.nearest(looking([0, 0, -4]))
     assert near is not None
     assert (near.name, round(near.angle_deg, 6)) == ("c1", 90)
-    assert nearest_capture(scene_with(), looking([0, 0, -4])) is None
+    assert CaptureRing(scene_with()).nearest(looking([0, 0, -4])) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scene.render.cpu.cache import helper, kernel
 from scene.render.cpu.records import LANES, RECORD_FLOATS, FloatArray, Int32Array, IntArray
@@ -88,8 +89,12 @@ def blend_depths(
     alpha: FloatArray,
     expected: FloatArray,
     median: FloatArray,
+    wanted: NDArray[np.uint8],
 ) -> None:
-    """As `blend_color`, and expected depth and median depth (H, W), 0 where there is none."""
+    """As `blend_color`, and expected depth and median depth (H, W), 0 where there is none.
+
+    wanted: one per k, 0 where tiles[k] is to be drawn without depths: they stay as they are.
+    """
     height, width = alpha.shape
     tiles_x = (width + TILE - 1) // TILE
     state, scratch = _aligned(_STATE_FLOATS), _aligned(CHUNK * SCRATCH_FLOATS)
@@ -105,10 +110,14 @@ def blend_depths(
         while at < end and live != 0:
             count = min(CHUNK, end - at)
             _prepare_chunk(records, lists, at, count, end, x, y, live, scratch, masks, offsets)
-            live = blend_blocks_depths(state, scratch, masks, records, offsets, live)
+            if wanted[turn] != 0:
+                live = blend_blocks_depths(state, scratch, masks, records, offsets, live)
+            else:
+                live = blend_blocks_color(state, scratch, masks, records, offsets, live)
             at += count
         _store_color(state, x, y, background, rgb, alpha)
-        _store_depths(state, x, y, expected, median)
+        if wanted[turn] != 0:
+            _store_depths(state, x, y, expected, median)
 
 
 @helper

@@ -30,7 +30,7 @@ from scene.render.cpu.records import (
     aligned,
     pack_scene,
 )
-from scene.render.cpu.renderer import CpuRenderer, View
+from scene.render.cpu.renderer import CpuRenderer, View, Window
 from scene.render.cpu.threads import run_shares
 
 _BLACK = (0.0, 0.0, 0.0)
@@ -75,7 +75,9 @@ class Frame:
         camera: Camera,
         background: Color,
         outputs: frozenset[Output],
+        depth_window: Window | None = None,
     ) -> None:
+        """Arguments as of `CpuRenderer.frame`."""
         buffers = renderer.take_buffers()
         weakref.finalize(self, renderer.give_buffers, buffers)
         self._buffers = buffers
@@ -85,7 +87,9 @@ class Frame:
         self._lock = threading.Lock()
         self._view = renderer.view(camera, buffers)
         self._ids = self._view.ids
-        self.drawn: Rendered = renderer.blend(self._view, camera, background, outputs)
+        self.drawn: Rendered = renderer.blend(
+            self._view, camera, background, outputs, depth_window
+        )
 
     def weight(self, marked: NDArray[np.bool_]) -> FloatArray:
         """(H, W) float32 in [0, 1]: weight of the marked Gaussians as drawn, occlusion counted.
@@ -123,7 +127,7 @@ class Frame:
     def _touched(self, flags: NDArray[np.bool_], drop: bool, view: View) -> _Lists:
         """The tiles that hold a flagged record or one of `view`, and their new lists.
 
-        drop: leave the flagged records out.
+        drop: leave the flagged records out; else what follows the last flagged or added one.
         """
         first = self._view.count
         if view.count:

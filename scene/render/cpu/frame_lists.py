@@ -27,7 +27,8 @@ def touched_lists(
 
     records: flat, len(ids) records in depth order, then len(added_ids) more in depth order.
     lists, starts: of the former, per tile. flags: uint8, one per former record. drop: flagged ones
-    are left out. added_lists, added_starts: of the latter, numbered from 0.
+    are left out; else what follows the last flagged or added one is. added_lists, added_starts: of
+    the latter, numbered from 0.
 
     Written: tiles, the touched tiles' numbers; touched_starts and touched, their lists, nearest
     first and by id where depths are equal.
@@ -49,6 +50,7 @@ def touched_lists(
         tiles[count] = tile
         touched_starts[count] = used
         count += 1
+        ends = used
         for place in range(here, here_end):
             record = np.int64(lists[place])
             if drop and flags[record] != 0:
@@ -60,12 +62,18 @@ def touched_lists(
                 touched[used] = fixed + added_lists[there]
                 used += 1
                 there += 1
+                ends = used
             touched[used] = record
             used += 1
+            if flags[record] != 0:
+                ends = used
         while there < there_end:
             touched[used] = fixed + added_lists[there]
             used += 1
             there += 1
+            ends = used
+        if not drop:
+            used = ends
     touched_starts[count] = used
     return count
 

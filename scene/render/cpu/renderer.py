@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scene.camera import Camera
 from scene.gaussians import Gaussians
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _FIRST_PAIRS = 1 << 18
 _KEPT_BUFFERS = 2
+
+Window = tuple[slice, slice]
+"""Rows and columns of a picture."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,11 +139,15 @@ class CpuRenderer:
         camera: Camera,
         background: Color = (0.0, 0.0, 0.0),
         outputs: frozenset[Output] = frozenset({"rgb", "alpha"}),
+        depth_window: Window | None = None,
     ) -> Frame:
-        """Draw one picture and keep what it was drawn from."""
+        """Draw one picture and keep what it was drawn from.
+
+        depth_window: rows and columns where depths are wanted, NaN elsewhere; None: everywhere.
+        """
         from scene.render.cpu.frame import Frame
 
-        return Frame(self, camera, background, outputs)
+        return Frame(self, camera, background, outputs, depth_window)
 
     def recolored(self, colors: FloatArray) -> CpuRenderer:
         """The same Gaussians with other colors, sharing all geometry.
@@ -235,9 +243,17 @@ class CpuRenderer:
         return lists, starts
 
     def blend(
-        self, view: View, camera: Camera, background: Color, outputs: frozenset[Output]
+        self,
+        view: View,
+        camera: Camera,
+        background: Color,
+        outputs: frozenset[Output],
+        depth_window: Window | None = None,
     ) -> Rendered:
-        """Draw the picture of a view; depths are computed only when asked for."""
+        """Draw the picture of a view; depths are computed only when asked for, and where.
+
+        depth_window: as in `frame`.
+        """
         size = (camera.height, camera.width)
         rgb, alpha = np.empty((*size, 3), np.float32), np.empty(size, np.float32)
         tickets = np.zeros(1, np.int64)
@@ -247,10 +263,11 @@ class CpuRenderer:
         if not outputs & {"expected_depth", "median_depth"}:
             run_shares(self.threads, lambda thread: blend.blend_color(*shared, rgb, alpha))
             return Rendered(rgb, alpha)
-        expected, median = np.empty(size, np.float32), np.empty(size, np.float32)
+        expected, median = np.full(size, np.nan, np.float32), np.full(size, np.nan, np.float32)
+        wanted = _tiles_in(depth_window, size)
         run_shares(
             self.threads,
-            lambda thread: blend.blend_depths(*shared, rgb, alpha, expected, median),
+            lambda thread: blend.blend_depths(*shared, rgb, alpha, expected, median, wanted),
         )
         return Rendered(
             rgb,
@@ -278,3 +295,13 @@ class CpuRenderer:
             yield buffers
         finally:
             self.give_buffers(buffers)
+
+
+def _tiles_in(window: Window | None, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """(tiles,) 1 for each tile of an (H, W) picture that touches the window, row by row."""
+    rows, columns = window or (slice(0, size[0]), slice(0, size[1]))
+    wanted = np.zeros((-(-size[0] // TILE), -(-size[1] // TILE)), np.uint8)
+    down = slice(rows.start // TILE, -(-rows.stop // TILE))
+    across = slice(columns.start // TILE, -(-columns.stop // TILE))
+    wanted[down, across] = 1
+    return wanted.reshape(-1)

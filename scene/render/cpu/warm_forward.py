@@ -8,6 +8,7 @@ import numpy as np
 
 from scene.camera import Camera
 from scene.gaussians import Gaussians
+from scene.render.cpu.quantize import quantize
 from scene.render.cpu.renderer import Buffers, CpuRenderer
 
 
@@ -56,6 +57,7 @@ def warm_depths() -> None:
 
 
 def warm_frames() -> None:
-    """Compile the lists of tiles that an edit touches."""
+    """Compile the lists of tiles that an edit touches, and the bytes of pictures."""
     renderer, camera, _ = _tiny()
+    quantize(np.zeros(1, np.float32), np.zeros(1, np.uint8))
     renderer.frame(camera).weight(np.ones(1, bool))

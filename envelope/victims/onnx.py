@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from envelope.victims import decode_fastestdet, decode_nanodet, decode_yolov8, decode_yolox
+from envelope.victims.area_resize import area_letterboxed
 from envelope.victims.boxes import Candidates, FloatArray, require_finite, suppress
 from envelope.victims.coco_names import COCO_NAMES
 from envelope.victims.hashes import files_sha256
@@ -43,7 +44,8 @@ class Preset:
     """How one family of exports wants its pictures and gives its answers.
 
     bgr: channel order of the input. mean, deviation: per channel in that order, on 0..255.
-    fit: how a picture is laid into the input; fill: the padding's gray level.
+    fit: how a picture is laid into the input; fill: the padding's gray level. area: resampled by
+    covered area instead of bilinearly (anti-aliased).
     decode: one picture's outputs (batch left out), width, height -> Candidates.
     """
 
@@ -54,6 +56,7 @@ class Preset:
     deviation: tuple[float, float, float] = (1.0, 1.0, 1.0)
     fit: Fit = fit_inside
     fill: int = 114
+    area: bool = False
     nms_iou: float = 0.45
     side: int = 416  # used when the file leaves its input's size open
 
@@ -78,6 +81,7 @@ PRESETS: Mapping[str, Preset] = {
         decode_fastestdet.fits,
         deviation=(255.0, 255.0, 255.0),
         fit=stretch_to,
+        area=True,  # INTER_AREA in the program that comes with the export
         side=352,
     ),
     "yolov8": Preset(
@@ -159,7 +163,7 @@ class OnnxDetector:
             return []
         width, height = self.info.input_size
         box = self.preset.fit(images.shape[2], images.shape[1], width, height)
-        inputs = self._tensor(letterboxed(images, box, self.preset.fill))
+        inputs = self._tensor(images, box)
         batches = [inputs[i : i + 1] for i in range(len(inputs))] if self._one_by_one else [inputs]
         answers = []
         for batch in batches:
@@ -195,7 +199,9 @@ class OnnxDetector:
 
         return loss
 
-    def _tensor(self, pictures: Images) -> FloatArray:
+    def _tensor(self, images: Images, box: Letterbox) -> FloatArray:
+        resized = area_letterboxed if self.preset.area else letterboxed
+        pictures = resized(images, box, self.preset.fill)
         ordered = pictures[..., ::-1] if self.preset.bgr else pictures
         mean = np.asarray(self.preset.mean, np.float32)
         deviation = np.asarray(self.preset.deviation, np.float32)
@@ -249,6 +255,7 @@ def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetecto
             "preset": name,
             "kept_confidence": options.confidence,
             "nms_iou": options.iou if options.iou is not None else preset.nms_iou,
+            **({"resampling": "area"} if preset.area else {}),
             **({} if options.labels is None else {"labels_hash": files_sha256([options.labels])}),
         },
     )

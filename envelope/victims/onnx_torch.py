@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from envelope.victims.area_resize import area_tensor
 from envelope.victims.letterbox import Letterbox
 from envelope.victims.roster import install_command
 from envelope.victims.torch_tools import frozen, letterboxed_tensor
@@ -79,7 +80,8 @@ class TorchTwin:
     def prepared(self, images: torch.Tensor, box: Letterbox) -> torch.Tensor:
         """What the adapter does to pictures, with gradients: letterbox, channels, scale."""
         preset = self._preset
-        placed = letterboxed_tensor(images, box, preset.fill / 255) * 255
+        resized = area_tensor if preset.area else letterboxed_tensor
+        placed = resized(images, box, preset.fill / 255) * 255
         if preset.bgr:
             placed = placed.flip(1)
         mean = torch.tensor(preset.mean).view(1, 3, 1, 1)

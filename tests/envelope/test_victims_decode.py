@@ -168,14 +168,21 @@ def stop_signs(real_data: Path) -> np.ndarray:
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("name", "found", "threshold"),
-    [("yolox", 13, 0.9895), ("nanodet", 12, 0.35), ("fastestdet", 13, 0.81)],
+    [("yolox", 13, 0.99), ("nanodet", 12, 0.35), ("fastestdet", 13, 0.82)],
 )
 def test_real_stop_signs(real_data: Path, name: str, found: int, threshold: float) -> None:
+    """The listed scores, which have two digits: lowest of yolox 0.9897, of FastestDet 0.8183.
+
+    FastestDet: 0.8112 resampled bilinearly with anti-aliasing, 0.8059 without, 0.8177 by OpenCV's
+    INTER_AREA, which the program beside its export calls; ours rounds some pixels by one level.
+    """
     victim = real_victim(real_data, name)
     assert victim.info.settings["preset"] == name  # recognised by its outputs
     answers = [answer.of_label("stop sign") for answer in victim.predict(stop_signs(real_data))]
     scores = [float(answer.confidences[0]) if len(answer) else 0.0 for answer in answers]
-    assert sum(score >= threshold for score in scores) == found
+    assert sum(round(score, 2) >= threshold for score in scores) == found
+    if name == "fastestdet":
+        assert min(scores) == pytest.approx(0.8177, abs=1e-3)
 
 
 @pytest.mark.real
@@ -256,6 +263,9 @@ def test_boxes_equal_a_second_decoding(real_data: Path, name: str, photo_name: s
     left, top = ((side - inner[0]) // 2, (side - inner[1]) // 2) if name == "nanodet" else (0, 0)
     canvas = Image.new("RGB", (side, side), (0, 0, 0) if name == "nanodet" else (114, 114, 114))
     canvas.paste(photo.resize(inner, Image.Resampling.BILINEAR), (left, top))
+    if name == "fastestdet":
+        cv2 = pytest.importorskip("cv2")
+        canvas = cv2.resize(np.asarray(photo), inner, interpolation=cv2.INTER_AREA)
     bgr = np.asarray(canvas, np.float32)[:, :, ::-1]
     if name == "nanodet":
         bgr = (bgr - [103.53, 116.28, 123.675]) / [57.375, 57.12, 58.395]

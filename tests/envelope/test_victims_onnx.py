@@ -194,6 +194,29 @@ def classifier_file(
     return path
 
 
+def detector_file(path: Path) -> Path:
+    """YOLOX's outputs of a 32 x 32 input, always the same: raw rows of 80 classes."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rows = np.zeros((1, 21, 85), np.float32)
+    rows[0, 0, 4], rows[0, 0, 5 + COCO_NAMES.index("stop sign")] = 0.9, 0.8
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["p"]),
+        helper.make_node("ReduceMax", ["p"], ["m"], keepdims=0),
+        helper.make_node("Mul", ["m", "nothing"], ["n"]),
+        helper.make_node("Add", ["n", "rows"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "rows",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 32, 32])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 21, 85])],
+        [numpy_helper.from_array(rows, "rows"), numpy_helper.from_array(np.float32(0), "nothing")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, str(path))
+    return path
+
+
 def labels_file(folder: Path, *names: str) -> Path:
     path = folder / "labels.txt"
     path.write_text("\n".join(names))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -60,7 +60,8 @@ class Rate:
 
     value: None when undefined. numerator, denominator: the counts behind it (samples).
     conditions: nominal conditions that contribute. low, high: 95 % interval or None.
-    interval: its name, or why there is none.
+    interval: its name, or why there is none. groups: counts of the two rates that a difference
+    compares, in words; numerator / denominator is not such a difference's value.
     """
 
     value: float | None
@@ -70,6 +71,12 @@ class Rate:
     low: float | None = None
     high: float | None = None
     interval: str = ONE_CONDITION
+    groups: str = ""
+
+    @property
+    def counts(self) -> str:
+        """The samples behind the value, for people: `5/10`, or of both sides of a difference."""
+        return self.groups or f"{self.numerator:g}/{self.denominator}"
 
     @property
     def ranked(self) -> bool:
@@ -81,7 +88,7 @@ class Rate:
         return {**asdict(self), "ranked": self.ranked}
 
     def __str__(self) -> str:
-        counts = f"{self.numerator:g}/{self.denominator} samples, {self.conditions} conditions"
+        counts = f"{self.counts} samples, {self.conditions} conditions"
         if self.value is None:
             return f"undefined ({counts})"
         note = "" if self.ranked else "; not ranked: under 5 conditions"
@@ -175,7 +182,7 @@ def ratio_difference(
     """
     table = np.array([sums[c] for c in sorted(sums)], dtype=np.float64).reshape(-1, 4)
     total = table.sum(axis=0)
-    return _measure(
+    found = _measure(
         table,
         lambda s: _ratio(s[:, 0], s[:, 1]) - _ratio(s[:, 2], s[:, 3]),
         (round(float(total[0] - total[2]), 6), int(total[1] + total[3])),
@@ -183,6 +190,7 @@ def ratio_difference(
         seed,
         paired=True,
     )
+    return replace(found, groups=_both(*total))
 
 
 def drop_between(near: Rate, far: Rate) -> Rate:
@@ -194,14 +202,15 @@ def drop_between(near: Rate, far: Rate) -> Rate:
     """
     counts = (near.numerator - far.numerator, near.denominator + far.denominator)
     conditions = near.conditions + far.conditions
+    groups = _both(near.numerator, near.denominator, far.numerator, far.denominator)
     if near.value is None or far.value is None:
-        return Rate(None, *counts, conditions, interval=UNDEFINED)
+        return Rate(None, *counts, conditions, interval=UNDEFINED, groups=groups)
     value = near.value - far.value
     if near.low is None or near.high is None or far.low is None or far.high is None:
-        return Rate(value, *counts, conditions)
+        return Rate(value, *counts, conditions, groups=groups)
     low = value - math.hypot(near.value - near.low, far.high - far.value)
     high = value + math.hypot(near.high - near.value, far.value - far.low)
-    return Rate(value, *counts, conditions, low, high, TWO_GROUPS)
+    return Rate(value, *counts, conditions, low, high, TWO_GROUPS, groups)
 
 
 def consistency(physical: Sequence[Sample], rendered: Sequence[Sample], seed: int = 0) -> Rate:
@@ -215,7 +224,7 @@ def consistency(physical: Sequence[Sample], rendered: Sequence[Sample], seed: in
     rows += [(s.condition, (0, 0, s.success, 1)) for s in rendered if s.condition in common]
     table = _sums(rows, columns=4)
     total = table.sum(axis=0)
-    return _measure(
+    found = _measure(
         table,
         lambda s: 1 - np.abs(_ratio(s[:, 0], s[:, 1]) - _ratio(s[:, 2], s[:, 3])),
         (int(total[2]), int(total[3])),
@@ -223,6 +232,7 @@ def consistency(physical: Sequence[Sample], rendered: Sequence[Sample], seed: in
         seed,
         paired=True,
     )
+    return replace(found, groups=_both(*total))
 
 
 def mean_of(values: Sequence[tuple[str, float]], seed: int = 0) -> Rate:
@@ -312,6 +322,11 @@ def _measure(
     unseen = _Z * _Z / (n + _Z * _Z)
     low, high = value - unseen * (value - bounds[0]), value + unseen * (bounds[1] - value)
     return Rate(value, *counts, n, low, high, ALIKE)
+
+
+def _both(first: float, of_first: float, second: float, of_second: float) -> str:
+    """The counts of two rates that are compared: `27/27 against 17/63`."""
+    return f"{first:.6g}/{of_first:.6g} against {second:.6g}/{of_second:.6g}"
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:

@@ -220,7 +220,8 @@ def _rate_row(name: str, rate: Mapping[str, Any]) -> str:
     span = "" if rate["low"] is None else f"{rate['low']:.2f} to {rate['high']:.2f}"
     ranked = "" if rate["ranked"] else " (not ranked)"
     cells = (
-        name, value + ranked, span, f"{rate['numerator']:g}/{rate['denominator']}",
+        name, value + ranked, span,
+        rate["groups"] or f"{rate['numerator']:g}/{rate['denominator']}",
         rate["conditions"], rate["interval"],
     )  # fmt: skip
     return "<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in cells) + "</tr>"

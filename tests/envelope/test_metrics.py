@@ -228,3 +228,17 @@ def test_a_duplicate_row_is_refused() -> None:
 def test_rate_prints_its_counts() -> None:
     text = str(Rate(0.5, 5, 10, 6, 0.2, 0.8, BOOTSTRAP))
     assert text == f"0.50 [0.20, 0.80] (5/10 samples, 6 conditions; {BOOTSTRAP})"
+
+
+def test_a_difference_prints_both_sides_and_not_the_difference_of_the_counts() -> None:
+    # 20 of 27 less 26 of 41 is +0.11; "-6/68 samples" beside it had the other sign
+    near = Rate(20 / 27, 20, 27, 9, 0.4, 1.0, BOOTSTRAP)
+    far = Rate(26 / 41, 26, 41, 14, 0.4, 0.8, BOOTSTRAP)
+    found = drop_between(near, far)
+    assert str(found).startswith("0.11 [") and "(20/27 against 26/41 samples, 23" in str(found)
+    assert "(20/27 against 0/0 samples, 9" in str(drop_between(near, Rate(None, 0, 0, 0)))
+    # two victims with other survivors: 2/4 against 1/2
+    gray, other = series(a="rr", b="rr"), series(a="ro", b="ro")
+    attacked = series(a="oo", b="rr")
+    assert conditional_difference((gray, attacked), (other, attacked)).counts == "2/4 against 1/2"
+    assert consistency(series(a="or", b="oo"), series(a="oor")).counts == "1/2 against 2/3"

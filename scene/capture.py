@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -107,7 +108,7 @@ class Frame:
         """
         image = self._stored_image()
         found = image.shape[1::-1]
-        wanted = self._stored_size()
+        wanted = self.stored_size
         if found != wanted:
             raise InputError(
                 f"{self.image_path or self.name}: wanted a {wanted[0]}x{wanted[1]} picture as its "
@@ -128,7 +129,7 @@ class Frame:
         from scene.captures.pictures import size_factors
 
         gray = self.mask.load()
-        wanted = self._stored_size()
+        wanted = self.stored_size
         source = self.mask.path or Path(self.name)
         size_factors(source, wanted, (gray.shape[1], gray.shape[0]))
         unit = np.multiply(gray, np.float32(1 / 255), dtype=np.float32)[..., None]
@@ -137,7 +138,9 @@ class Frame:
             unit = self.lens.undistort(unit).reshape(*unit.shape[:2], 1)
         return _shrunk(unit, size)[..., 0]
 
-    def _stored_size(self) -> tuple[int, int]:
+    @property
+    def stored_size(self) -> tuple[int, int]:
+        """(width, height) of the photo before its lens' distortion is taken out."""
         lens = self.lens
         return (lens.width, lens.height) if lens else (self.camera.width, self.camera.height)
 
@@ -148,7 +151,7 @@ class Frame:
             return read_picture(BytesIO(self.encoded()), self.name)
         if self.image_path is None:
             raise InputError(f"frame {self.name}: has no picture")
-        return read_picture(self.image_path)
+        return read_picture(self.image_path, size=self.stored_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,17 +236,23 @@ def _changed_box(box: TargetBox, change: Normalisation) -> TargetBox:
     )
 
 
-def read_picture(source: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
+def read_picture(
+    source: Path | BytesIO, name: str = "", size: tuple[int, int] | None = None
+) -> NDArray[np.uint8]:
     """A picture file as (H, W, 3|4) uint8 sRGB, as stored: orientation tags are not applied.
 
     Capture formats give intrinsics for the stored pixels. 16-bit gray is brought to 8 bits. name:
-    for messages, where `source` is not a file. Raises InputError.
+    for messages, where `source` is not a file. size: (width, height) that is wanted; a picture that
+    has it only as its orientation tag turns it is turned. Raises InputError.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     label = name or str(source)
     try:
-        with Image.open(source) as picture:
+        with Image.open(source) as opened:
+            picture: Image.Image = opened
+            if size is not None and picture.size != size and picture.size[::-1] == size:
+                picture = ImageOps.exif_transpose(picture)
             if picture.mode.startswith("I;16"):
                 return np.repeat(_eight_bits(np.asarray(picture))[..., None], 3, axis=2)
             if picture.mode in ("I", "F"):
@@ -257,7 +266,7 @@ def read_picture(source: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
         raise InputError(f"{label}: no such picture") from error
     except InputError:
         raise
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, struct.error) as error:
         raise InputError(f"{label}: wanted a picture (JPEG, PNG, ...), found {error}") from error
     except Image.DecompressionBombError as error:
         raise InputError(f"{label}: the picture is too large to open ({error})") from error

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from scene.camera import Camera
 from scene.capture import Capture, Frame, FrameMask
 from scene.captures.json_list import read_json_list
-from scene.captures.pictures import find_picture, inside, picture_size, size_factors, usage_notes
+from scene.captures.pictures import (
+    find_picture,
+    inside,
+    photo_notes,
+    picture_size,
+    size_factors,
+    usage_notes,
+)
 from scene.captures.rotation import nearest_rotation
 from scene.errors import InputError
 from scene.io.json_file import finite_number
@@ -143,7 +150,7 @@ class _Reader:
                 f"exists (the first is {self.missing[0]!r:.120})"
             )
         points, colors, note = self._points()
-        notes = [*usage_notes(listed, self.missing), *note]
+        notes = [*usage_notes(listed, self.missing), *photo_notes(self.frames), *note]
         if self.without_pose:
             notes.append(f"{self.without_pose} frames without a viewpoint are left out")
         if self.without_mask:
@@ -222,7 +229,7 @@ class _Fields:
         if min(height, width) < 1:
             raise InputError(f"{self.source}: image.size: wanted [height, width], found "
                              f"[{height:g}, {width:g}]")  # fmt: skip
-        found = picture_size(picture)
+        found = picture_size(picture, (width, height))
         x, y = size_factors(picture, (width, height), found)
         K = self._intrinsics(width, height)
         K[0] *= x

@@ -13,7 +13,14 @@ from scene.capture import Capture, Frame, FrameMask
 from scene.captures.colmap_model import ColmapCamera, ColmapImage, ColmapModel
 from scene.captures.colmap_read import read_binary_model, read_text_model
 from scene.captures.lens import Lens, LensModel
-from scene.captures.pictures import find_picture, inside, picture_size, size_factors, usage_notes
+from scene.captures.pictures import (
+    find_picture,
+    inside,
+    photo_notes,
+    picture_size,
+    size_factors,
+    usage_notes,
+)
 from scene.errors import InputError
 from scene.gaussians import quaternions_to_matrices
 from scene.up import estimate_up
@@ -105,9 +112,7 @@ def load_colmap(folder: Path) -> Capture:
 
 
 def _notes(frames: list[Frame]) -> list[str]:
-    notes = []
-    if any(frame.lens for frame in frames):
-        notes.append("lens distortion is taken out of the pictures as they are read")
+    notes = photo_notes(frames)
     masked = sum(frame.mask is not None for frame in frames)
     if 0 < masked < len(frames):
         notes.append(f"{len(frames) - masked} of {len(frames)} frames have no mask")
@@ -164,8 +169,9 @@ def _frame(image: ColmapImage, camera: ColmapCamera, picture: Path) -> Frame:
     places, kind, coefficient_places = _MODELS[camera.model]
     fx, fy, cx, cy = (camera.params[i] for i in places)
     coefficients = tuple(camera.params[i] if i >= 0 else 0.0 for i in coefficient_places)
-    found = picture_size(picture)
-    x, y = size_factors(picture, (camera.width, camera.height), found)
+    stated = (camera.width, camera.height)
+    found = picture_size(picture, stated)
+    x, y = size_factors(picture, stated, found)
     K = np.array([[fx * x, 0, cx * x], [0, fy * y, cy * y], [0, 0, 1]])
     lens = None
     # a fisheye without coefficients is still not a pinhole

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scene.camera import Camera
 from scene.capture import Capture, Frame
-from scene.captures.pictures import picture_size, size_factors
+from scene.captures.pictures import photo_notes, picture_size, size_factors
 from scene.captures.rotation import nearest_rotation
 from scene.errors import InputError
 from scene.up import estimate_up
@@ -50,7 +50,7 @@ def load_llff(path: Path) -> Capture:
         up=estimate_up(cameras),
         up_source=f"estimated from {len(cameras)} cameras",
         format="LLFF",
-        notes=("LLFF gives no lens distortion and no points",),
+        notes=("LLFF gives no lens distortion and no points", *photo_notes(frames)),
     )
 
 
@@ -94,7 +94,7 @@ def _camera(matrix: NDArray[np.float64], picture: Path) -> Camera:
     rotation = nearest_rotation(matrix[:, :3])
     if rotation is None:
         raise InputError("wanted a rotation in its first three columns, found another matrix")
-    found = picture_size(picture)
+    found = picture_size(picture, (width, height))
     x, y = size_factors(picture, (width, height), found)
     K = np.array([[focal * x, 0, found[0] / 2], [0, focal * y, found[1] / 2], [0, 0, 1]])
     pose = np.eye(4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from scene.captures.options import WorldFrame
 from scene.captures.pictures import (
     find_picture,
     inside,
+    photo_notes,
     picture_size,
     size_factors,
     usage_notes,
@@ -92,7 +94,9 @@ class _Reader:
         if not isinstance(entries, list) or not entries:
             raise InputError(f"{file}: frames: wanted a list of posed pictures, found none")
         kept_back = {
-            name for split in ("val_filenames", "test_filenames") for name in _listed(shared, split)
+            os.path.normpath(name)
+            for split in ("val_filenames", "test_filenames")
+            for name in _listed(shared, split)
         }
         for i, entry in enumerate(entries):
             if not isinstance(entry, dict):
@@ -103,12 +107,13 @@ class _Reader:
             if picture is None:
                 self.missing.append(name)
                 continue
-            frame = _frame(fields, picture, self.matte, held_out or name in kept_back)
+            kept = held_out or os.path.normpath(name) in kept_back
+            frame = _frame(fields, picture, self.matte, kept)
             self.frames.append(replace(frame, mask=self._mask(fields, file)))
         self._read_extras(file, shared)
 
     def _read_extras(self, file: Path, shared: dict[str, Any]) -> None:
-        if "applied_transform" in shared or "applied_scale" in shared:
+        if any(shared.get(name) is not None for name in ("applied_transform", "applied_scale")):
             self.applied = _applied(file, shared)
         if isinstance(name := shared.get("ply_file_path"), str) and self.points is None:
             cloud = inside(self.folder, name, file)
@@ -132,9 +137,7 @@ class _Reader:
                 f"{self.folder}: none of the {listed} listed pictures exists (the first is "
                 f"{self.missing[0]!r:.120}); put them beside the transforms file"
             )
-        notes = list(usage_notes(listed, self.missing))
-        if any(frame.lens for frame in self.frames):
-            notes.append("lens distortion is taken out of the pictures as they are read")
+        notes = [*usage_notes(listed, self.missing), *photo_notes(self.frames)]
         if self.missing_masks:
             notes.append(f"{self.missing_masks} listed masks are missing")
         points, colors = self.points or (None, None)
@@ -158,8 +161,13 @@ class _Fields:
     own: dict[str, Any]
     shared: dict[str, Any]
 
+    def value(self, name: str) -> Any:
+        """The frame's own value, else the shared one; null states nothing."""
+        own = self.own.get(name)
+        return self.shared.get(name) if own is None else own
+
     def number(self, name: str) -> float | None:
-        value = self.own.get(name, self.shared.get(name))
+        value = self.value(name)
         if value is None:
             return None
         number = finite_number(value)
@@ -174,18 +182,21 @@ class _Fields:
         return value
 
     def model(self) -> str:
-        if self.own.get("is_fisheye", self.shared.get("is_fisheye")):
+        if self.value("is_fisheye"):
             return "OPENCV_FISHEYE"
-        return str(self.own.get("camera_model", self.shared.get("camera_model", "OPENCV")))
+        model = self.value("camera_model")
+        return "OPENCV" if model is None else str(model)
 
     def number_or_zero(self, name: str) -> float:
         return self.number(name) or 0.0
 
     def focal(self, axis: str, pixels: float) -> float | None:
-        """fl_x or fl_y, else from the field of view along that axis."""
-        if (focal := self.number(f"fl_{axis}")) is not None:
+        """fl_x or fl_y, else by the field of view on that axis; the frame's own goes first."""
+        lens, view = f"fl_{axis}", f"camera_angle_{axis}"
+        own_view = self.own.get(lens) is None and self.own.get(view) is not None
+        if not own_view and (focal := self.number(lens)) is not None:
             return focal
-        angle = self.number(f"camera_angle_{axis}")
+        angle = self.number(view)
         if angle is None:
             return None
         if not 0 < angle < np.pi:
@@ -219,8 +230,9 @@ class _Fields:
 def _frame(
     fields: _Fields, picture: Path, matte: tuple[float, float, float], held_out: bool
 ) -> Frame:
-    found = picture_size(picture)
-    stated = (fields.number("w") or found[0], fields.number("h") or found[1])
+    w, h = fields.number("w"), fields.number("h")
+    found = picture_size(picture, (w, h) if w and h else None)
+    stated = (w or found[0], h or found[1])
     if min(stated) <= 0:
         raise InputError(f"{fields.source}: w, h: wanted > 0, found {stated[0]:g}x{stated[1]:g}")
     fx, fy = fields.focal("x", stated[0]), fields.focal("y", stated[1])
@@ -250,13 +262,16 @@ def _lens(fields: _Fields, K: NDArray[np.float64], size: tuple[int, int]) -> Len
     k1, k2, k3, k4, p1, p2 = (
         fields.number_or_zero(n) for n in ("k1", "k2", "k3", "k4", "p1", "p2")
     )
-    if model in _PINHOLES or (not any((k1, k2, k3, k4, p1, p2)) and model in _OPENCV_MODELS):
-        return None
+    if model in _PINHOLES or model in _OPENCV_MODELS:
+        if not any((k1, k2, k3, k4, p1, p2)):
+            return None
+        # nerfstudio heeds the coefficients of a "pinhole" too
+        model = "OPENCV"
     kind: LensModel
     coefficients: tuple[float, ...]
     if model == "OPENCV_FISHEYE":
         kind, coefficients = "fisheye", (k1, k2, k3, k4)
-    elif model in _OPENCV_MODELS and not k4:
+    elif model == "OPENCV" and not k4:
         kind, coefficients = "opencv", (k1, k2, p1, p2, k3)
     else:
         raise InputError(
@@ -268,8 +283,9 @@ def _lens(fields: _Fields, K: NDArray[np.float64], size: tuple[int, int]) -> Len
 
 def _applied(file: Path, shared: dict[str, Any]) -> Normalisation:
     """What ns-process-data did to the data: first its transform, then its scale."""
-    scale = finite_number(shared.get("applied_scale", 1.0))
-    rows = shared.get("applied_transform", np.eye(4)[:3].tolist())
+    stated, rows = shared.get("applied_scale"), shared.get("applied_transform")
+    scale = 1.0 if stated is None else finite_number(stated)
+    rows = np.eye(4)[:3].tolist() if rows is None else rows
     try:
         transform = np.asarray(rows, dtype=np.float64)
         if transform.shape == (4, 4):

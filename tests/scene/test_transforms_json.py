@@ -96,6 +96,45 @@ def test_per_frame_intrinsics_override_shared_ones(tmp_path):
     np.testing.assert_allclose(b.camera.K, [[70, 0, 40], [0, 55, 11], [0, 0, 1]])
 
 
+def test_null_states_nothing_and_the_shared_value_holds(tmp_path):
+    nothing = dict.fromkeys(("fl_x", "fl_y", "cx", "cy", "w", "h", "k1", "camera_model", "is_fisheye", "mask_path"))
+    frame = {"file_path": "a.png", "transform_matrix": np.eye(4).tolist(), **nothing}
+    shared = {"fl_x": 50, "fl_y": 55, "cx": 41, "cy": 28, "w": 80, "h": 60, "k1": None, "camera_model": None}
+    void = {"applied_transform": None, "applied_scale": None, "ply_file_path": None}
+    capture = load_capture(write(tmp_path, [frame], **shared, **void))
+    assert capture.frames[0].lens is None and capture.frames[0].mask is None
+    np.testing.assert_allclose(capture.frames[0].camera.K, [[50, 0, 41], [0, 55, 28], [0, 0, 1]])
+    assert capture.notes == () and capture.from_data is None
+    lens = load_capture(write(tmp_path, [frame], **{**shared, "k1": -0.1})).frames[0].lens
+    assert lens is not None and lens.coefficients[0] == -0.1
+
+
+def test_a_frames_own_field_of_view_comes_before_a_shared_focal_length(tmp_path):
+    pose = np.eye(4).tolist()
+    frames = [
+        {"file_path": "a.png", "transform_matrix": pose},
+        {"file_path": "b.png", "transform_matrix": pose, "camera_angle_x": 2 * np.arctan(0.5)},
+    ]
+    a, b = load_capture(write(tmp_path, frames, fl_x=50, fl_y=50, camera_angle_x=1.0)).frames
+    # half the width over the tangent of half the angle: 40 / 0.5
+    assert (a.camera.K[0, 0], b.camera.K[0, 0]) == pytest.approx((50, 80))
+
+
+def test_a_pinhole_with_coefficients_is_undistorted(tmp_path):
+    frame = {"file_path": "a.png", "transform_matrix": np.eye(4).tolist()}
+    for model in ("PINHOLE", "SIMPLE_PINHOLE", "OPENCV", "SIMPLE_RADIAL"):
+        (f,) = load_capture(write(tmp_path, [frame], fl_x=50, k1=-0.1, camera_model=model)).frames
+        assert f.lens is not None and f.lens.coefficients == (-0.1, 0, 0, 0, 0)
+    (f,) = load_capture(write(tmp_path, [frame], fl_x=50, k1=0, camera_model="PINHOLE")).frames
+    assert f.lens is None
+
+
+def test_splits_may_spell_the_same_path_otherwise(tmp_path):
+    frames = [{"file_path": n, "transform_matrix": np.eye(4).tolist()} for n in ("a.png", "b.png")]
+    folder = write(tmp_path, frames, fl_x=50, val_filenames=["./b.png"])
+    assert [f.held_out for f in load_capture(folder).frames] == [False, True]
+
+
 def test_pictures_shrunk_since_scale_the_intrinsics(tmp_path):
     frame = {"file_path": "a.png", "transform_matrix": np.eye(4).tolist()}
     folder = write(tmp_path, [frame], size=(40, 30), fl_x=100, fl_y=120, cx=41, cy=28, w=80, h=60)

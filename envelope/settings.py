@@ -71,9 +71,8 @@ class Reading:
             if kind == "classifier":
                 task = "untargeted" if self.target_label is None else "targeted"
         own = choice.gamma if choice else None
-        gamma = next(
-            (g for g in (own, self.gamma, threshold) if g is not None and g > 0), GAMMA_CLOSED_SET
-        )
+        usual = threshold or GAMMA_CLOSED_SET  # a grounder's is 0: it states no confidence
+        gamma = next((g for g in (own, self.gamma) if g is not None), usual)
         return Criterion(task, self.label, gamma, self.tau, self.target_label)
 
 

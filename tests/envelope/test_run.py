@@ -170,6 +170,9 @@ def test_how_answers_are_read() -> None:
     both = SETTINGS.reading.criterion(choice, "detector", 0.5)
     assert (both.task, both.gamma) == ("vanishing", 0.3)
     assert SETTINGS.reading.criterion(SETTINGS.victims[1], "detector", 0.5).gamma == 0.4
+    for wrong in (0.0, -1.0):  # was read as if nothing had been asked: with the victim's own
+        with pytest.raises(InputError, match=r"gamma: wanted 0\.05 to 1"):
+            Reading("red board", gamma=wrong).criterion(None, "detector", 0.3)
 
 
 def test_victim_names() -> None:

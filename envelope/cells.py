@@ -22,6 +22,7 @@ from envelope.metrics import (
 )
 from envelope.outcome import Answer, Criterion, judge, most_confident
 from envelope.store import Row, View
+from envelope.victims.names import same_class
 from scene.errors import InputError
 
 Measure = Literal[
@@ -191,6 +192,8 @@ class ScoreTable:
 
     def _take(self, row: Row, criterion: Criterion) -> None:
         view, score = row.view, row.score
+        if score.answer.kind != "classifier" and not same_class(score.label, criterion.label):
+            return  # boxes of the class that was asked for before: they say nothing of this one
         series = score.victim, score.kind
         samples = self._samples.setdefault(series, {})
         if score.answer.status == "error":
@@ -223,8 +226,6 @@ def confidence_of(answer: Answer, label: str) -> float:
     class (0 when it is not among its best five).
     """
     if answer.kind == "classifier":
-        from envelope.victims.names import same_class
-
         return next((p for name, p in answer.top if same_class(name, label)), 0.0)
     best = most_confident(answer)
     return 0.0 if best is None else best.confidence

@@ -173,3 +173,24 @@ def test_nearest_safe_and_failing_condition() -> None:
     # distance in steps: a radius of 1.25 is one step, as far as 15 degrees
     pair = [cell(14, 1.0), cell(0, 1.0, radius=1.3)]
     assert nearest(pair, Condition(), works=True).condition.azimuth_deg == 14  # type: ignore[union-attr]
+
+
+def test_boxes_of_another_class_are_not_read_as_this_one() -> None:
+    """A victim that is asked no more keeps its rows when the run's class changes."""
+    nominal = Condition()
+    view = View("v", "geo", nominal, nominal, SEEN)
+    named = Answer("classifier", "ok", top=(("car", 0.9), ("stop sign", 0.1)))
+    rows = [
+        Row(view, Score("v", "adversarial", "old", "h", "stop sign", "", NOTHING)),
+        Row(view, Score("v", "adversarial", "now", "h", "Car", "", NOTHING)),
+        Row(view, Score("v", "adversarial", "names", "h", "stop sign", "", named)),
+    ]
+
+    def of_cars(victim: str, kind: str) -> Criterion:
+        return Criterion("untargeted" if kind == "classifier" else "localization", "car")
+
+    t = ScoreTable(rows, {"v": view}, of_cars)
+    # a classifier's names can be read for any class
+    assert t.victims == ("now", "names")
+    assert t.rate("old", "asr").value is None
+    assert (t.rate("now", "asr").value, t.rate("names", "asr").value) == (1.0, 0.0)

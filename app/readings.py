@@ -6,10 +6,11 @@ Rows are judged again whenever something changed; outcomes and rates are never s
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.dome import CellState
-from envelope.caution import asr_caution
+from app.summary import ATTACKED, Summary, settings_text, summarize_sweep, victim_troubles
 from envelope.cells import MEASURES, Measure, ScoreTable
 from envelope.condition import Condition
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from app.scoring import Scoring
+    from envelope.outcome import Criterion
     from envelope.sweep import SweepPlan
 
 SHORT: dict[str, Measure] = {
@@ -31,7 +33,6 @@ SHORT: dict[str, Measure] = {
 """The page's word -> measure."""
 ENVELOPE_RATE = 0.5
 """A condition belongs to the envelope from this rate on (method.md section 6)."""
-ATTACKED = "adversarial"
 CURVE_KINDS = (ATTACKED, "gray", "clean", "overlay")
 BANDS: dict[str, tuple[str, ...]] = {
     **{kind: (kind,) for kind in CURVE_KINDS},
@@ -55,6 +56,7 @@ class Readings:
         self._lock = threading.Lock()
         self._scoring: Scoring | None = None
         self._cached: tuple[Any, ScoreTable] | None = None
+        self._judged: dict[str, tuple[str, Criterion]] = {}
 
     @property
     def measure(self) -> Measure:
@@ -97,11 +99,20 @@ class Readings:
             stamp = (scoring.plan, tuple(scoring.store.counts().values()))
             if self._cached is None or self._cached[0] != stamp:
                 views = scoring.store.views(scoring.stage.geometry)
+                criteria: dict[tuple[str, str], Criterion] = {}
+
+                def criterion_of(name: str, answers: str) -> Criterion:
+                    # asked for every row: the run would read its thresholds from disk each time
+                    if (name, answers) not in criteria:
+                        criteria[name, answers] = scoring.run.criterion(name, answers)
+                    return criteria[name, answers]
+
                 table = ScoreTable(
-                    scoring.store.rows(views), views, scoring.run.criterion,
+                    scoring.store.rows(views), views, criterion_of,
                     scoring.plan.cells(), scoring.plan.variants,
                 )  # fmt: skip
                 self._cached = (stamp, table)
+                self._judged = {name: (kind, found) for (name, kind), found in criteria.items()}
             return self._cached[1]
 
     def states(self) -> list[tuple[Condition, CellState]]:
@@ -128,6 +139,14 @@ class Readings:
         assert isinstance(figure, go.Figure)
         return figure
 
+    def troubles(self) -> str:
+        """Victims that are loading, failed, or answer with errors, one a line; plain text."""
+        scoring = self._scoring
+        if scoring is None:
+            return ""
+        victims = scoring.service.progress().victims.items()
+        return victim_troubles({name: (found.state, found.message) for name, found in victims})
+
     def curves(self, axis: str, now: Condition) -> go.Figure:
         """The measure along one axis, a line for each render kind, bands for `banded`."""
         from envelope.figures import curves
@@ -144,29 +163,19 @@ class Readings:
         _fix_margins(figure, right=10)
         return figure
 
-    def summary(self) -> str:
-        """Counts and rates over all observable cells of the plan, one a line."""
+    def summary(self) -> Summary:
+        """Counts, rates and settings over all observable cells of the plan."""
         table, plan, victim = self.table(), self.plan, self.shown_victim()
-        if table is None or plan is None or not victim:
-            return "no sweep yet"
+        scoring = self._scoring
+        if table is None or plan is None or scoring is None or not victim:
+            return Summary("no sweep yet")
         states = [state for _, state in self.states()]
-        hidden, blank = states.count("unobservable"), states.count("unscored")
-        counted = len(states) - hidden - blank
-        lines = [f"{counted} of {len(states)} conditions scored, {hidden} not observable"]
-        if counted:
-            lines.append(f"{self.word}: {table.rate(victim, self.measure)}")
-            if self.measure != "casr":
-                lines.append(f"cASR: {table.rate(victim, 'casr')}")
-            works = states.count("works")
-            lines.append(f"envelope (ASR at least 1/2): {works} of {counted} conditions")
-            rates = {kind: table.rate(victim, "asr", kind) for kind in ("clean", "gray")}
-            there = {kind: r for kind, r in rates.items() if r.value is not None}
-            fails = [f"on {kind} {r.value:.2f} of {r.denominator}" for kind, r in there.items()]
-            if fails:
-                lines.append(f"fails {', '.join(fails)}")
-            if caution := asr_caution({k: 1 - (r.value or 0.0) for k, r in there.items()}):
-                lines.append(caution)
-        return "\n".join(lines)
+        found = summarize_sweep(table, victim, self.word, self.measure, states)
+        if victim in self._judged:
+            answers, criterion = self._judged[victim]
+            settings = settings_text(criterion, answers, plan, scoring.stage)
+            found = replace(found, settings=settings)
+        return found
 
 
 def measure_hint() -> str:

@@ -29,7 +29,11 @@ RATES = ("#0072b2", "#f0eeea", "#d55e00")
 """For rates of success, 0 to 1: from HOLDS to WORKS, as the viewer's dome has them."""
 
 BANDED = ("adversarial",)
-"""Render kinds whose intervals are drawn as bands; more of them overlap into one gray."""
+"""Render kinds whose intervals are drawn as bands; more of them overlap into one gray. The
+others' are whiskers."""
+
+WHISKER_STEP = 0.011
+"""Between two kinds' whiskers at one value, in lengths of the axis, so that none hides another."""
 
 SEQUENTIAL = ("#00204d", "#31446b", "#666970", "#958f78", "#cab969", "#ffea46")
 """Cividis, for confidences: even for color-blind readers."""
@@ -136,6 +140,20 @@ def curve_of(
             cells = [c for c in plan.cells() if getattr(c, axis) == held]
         points.append(CurvePoint(value, table.rate(victim, measure, kind, cells)))
     return points
+
+
+def whisker_places(
+    at: Sequence[float], axis: str, rank: int, count: int, span: tuple[float, float]
+) -> list[float]:
+    """Where the whiskers of the `rank`-th of `count` render kinds stand: beside their values.
+
+    at: values of `axis`. span: its lowest and highest swept value.
+    """
+    share = WHISKER_STEP * (rank - (count - 1) / 2)
+    low, high = span
+    if AXES[axis].log:
+        return [value * (high / low) ** share for value in at]
+    return [value + share * (high - low) for value in at]
 
 
 def place_on(values: Sequence[float], axis: str, value: float) -> float:

@@ -23,6 +23,7 @@ from envelope.figure_data import (
     place_on,
     scale_of,
     short,
+    whisker_places,
 )
 from envelope.sweep import SweepPlan
 
@@ -102,24 +103,29 @@ def curves(
 ) -> go.Figure:
     """The measure along one axis (default the first), one line per render kind.
 
-    A point pools all cells of the plan at that value; bands are 95 % intervals, absent where one
-    cell alone stands behind a point. banded: kinds whose intervals are drawn (all: None); the
-    others' are in their hover texts.
+    A point pools all cells of the plan at that value; bands and whiskers are 95 % intervals,
+    absent where one cell alone stands behind a point. banded: kinds whose intervals are bands;
+    the others' are whiskers, each a little beside its value.
     """
     import plotly.graph_objects as go
 
     axis = axis or next(iter(plan.axes))
     figure = go.Figure()
+    values = sorted(plan.axes[axis])
+    plain = [kind for kind in kinds if kind not in banded]
     for kind in kinds:
         points = curve_of(table, plan, victim, measure, axis, kind)
         figure.add_traces(_line(points, kind, kind in banded))
+        if kind in plain:
+            rank, span = plain.index(kind), (values[0], values[-1])
+            at = whisker_places([p.value for p in points], axis, rank, len(plain), span)
+            figure.add_traces(_whiskers(points, at, kind))
     figure.update_layout(_layout(f"{victim}: {MEASURES[measure]}", ink), showlegend=True)
     figure.update_layout(
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
         margin={"l": 52, "r": 8, "t": 54, "b": 42},
     )
     scale = {"type": "log"} if AXES[axis].log else {}
-    values = sorted(plan.axes[axis])
     figure.update_xaxes(
         title=PRETTY[axis], tickvals=values, ticktext=[short(v) for v in values],
         showgrid=False, zeroline=False, color=ink, **scale,
@@ -158,6 +164,28 @@ def _line(points: Sequence[CurvePoint], kind: str, with_band: bool) -> list[Any]
         hoverinfo="text",
     )
     return [band, line] if with_band and lows != highs else [line]
+
+
+def _whiskers(points: Sequence[CurvePoint], at: Sequence[float], kind: str) -> list[Any]:
+    """A render kind's intervals as thin upright strokes at `at`, where there are intervals."""
+    import plotly.graph_objects as go
+
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for place, point in zip(at, points, strict=True):
+        low, high = point.rate.low, point.rate.high
+        if low is not None and high is not None:
+            x += [place, place, None]
+            y += [low, high, None]
+    if not x:
+        return []
+    color = KIND_COLORS.get(kind, INK)
+    return [
+        go.Scatter(
+            x=x, y=y, mode="lines", line={"color": color, "width": 1.5}, opacity=0.6,
+            hoverinfo="skip", showlegend=False, legendgroup=kind,
+        )
+    ]  # fmt: skip
 
 
 def _layout(title: str, ink: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from envelope.figure_data import (
     place_on,
     scale_of,
     short,
+    whisker_places,
 )
 from envelope.sweep import SweepPlan
 
@@ -86,6 +87,8 @@ def curves_png(
     """`envelope.figures.curves` as a PNG."""
     axis = axis or next(iter(plan.axes))
     figure, ax = _figure(5.2, 3.4)
+    ticks = sorted(plan.axes[axis])
+    plain = [kind for kind in kinds if kind not in BANDED]
     for kind in kinds:
         points = curve_of(table, plan, victim, measure, axis, kind)
         shown = [(p.value, p.rate, p.rate.value) for p in points if p.rate.value is not None]
@@ -98,12 +101,15 @@ def curves_png(
         color = KIND_COLORS.get(kind)
         if kind in BANDED:
             ax.fill_between(at, lows, highs, color=color, alpha=0.16, lw=0)
+        else:
+            rank, span = plain.index(kind), (ticks[0], ticks[-1])
+            places = whisker_places(at, axis, rank, len(plain), span)
+            ax.vlines(places, lows, highs, color=color, alpha=0.6, lw=1.2)
         style = LINES.get(kind, (0, (6, 2)))
         ax.plot(at, values, label=kind, lw=1.6, ms=4, color=color, ls=style, marker="o")
     if AXES[axis].log:
         ax.set_xscale("log")
         ax.minorticks_off()
-    ticks = sorted(plan.axes[axis])
     ax.set_xticks(ticks, [short(v) for v in ticks])
     ax.set_ylim(-1.05 if measure == "gain" else -0.05, 1.05)
     ax.set_xlabel(PRETTY[axis])

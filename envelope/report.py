@@ -30,6 +30,12 @@ td, th { border-bottom: 1px solid #8885; padding: .25rem .75rem .25rem 0; text-a
 """
 
 
+_INTERVALS_NOTE = (
+    "Curves: each point pools all swept conditions at that value; the band (adversarial) and the "
+    "upright strokes (other kinds) are 95 % intervals over conditions. Hover for counts."
+)
+
+
 def write_report(
     run: Run,
     folder: str | Path,
@@ -81,6 +87,8 @@ def html_report(run: Run, facts: Mapping[str, Any], table: ScoreTable, plan: Swe
         plots += mine
         divs = "".join(f'<div class="plot" id="{ident}"></div>' for ident, _ in mine)
         body.append(f'<div class="pair">{divs}</div>')
+        if mine:
+            body.append(f"<p class='note'>{_INTERVALS_NOTE}</p>")
     script = "".join(_plot_call(ident, text) for ident, text in plots)
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"

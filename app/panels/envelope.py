@@ -13,13 +13,15 @@ from app.readings import BANDS, SHORT, measure_hint
 if TYPE_CHECKING:
     import viser
 
+    from app.summary import Summary
     from app.viewer import Viewer
 
 NO_VICTIM = "(no victim)"
 NO_AXIS = "(no sweep yet)"
-MAP_ASPECT = 0.47
-CURVE_ASPECT = 0.62
+MAP_ASPECT = 0.42
+CURVE_ASPECT = 0.58
 """Height over width (viser's text says the opposite)."""
+CAUTION_COLOR = "#b34700"
 PLOT_CONFIG = {"displayModeBar": False, "responsive": True}
 
 
@@ -31,21 +33,24 @@ class EnvelopePanel:
         self._session = viewer.session
         self._readings = viewer.session.readings
         with map_tab:
+            self._headline = gui.add_html("")
+            self._troubles = Notice(gui, "Victims")
             self._map = gui.add_plotly(self._heat_map(), config=PLOT_CONFIG, aspect=MAP_ASPECT)
             self._measure = gui.add_dropdown(
                 "Measure", tuple(SHORT), initial_value=self._readings.word, hint=measure_hint()
             )
             self._victim = gui.add_dropdown("Victim", (NO_VICTIM,))
-            self._summary = gui.add_html("")
+            self._details = gui.add_html("")
             gui.add_html(_legend())
             self.notice = Notice(gui)
         with curve_tab:
+            self._pooled = gui.add_html("")
             self._curves = gui.add_plotly(self._lines(""), config=PLOT_CONFIG, aspect=CURVE_ASPECT)
             self._axis = gui.add_dropdown("Along", (NO_AXIS,))
             self._bands = gui.add_dropdown(
                 "Bands", tuple(BANDS), initial_value=self._readings.bands,
-                hint="Render kinds whose 95 % intervals over conditions are shown; hover any point "
-                "for its counts and interval",
+                hint="Render kinds whose 95 % intervals over conditions are filled; the others' "
+                "are whiskers. Hover any point for its counts",
             )  # fmt: skip
         self._measure.on_update(by_people(self._chosen))
         self._victim.on_update(by_people(self._chosen))
@@ -61,7 +66,19 @@ class EnvelopePanel:
         put_options(self._axis, tuple(axes) or (NO_AXIS,))
         self.refresh_map()
         self._curves.figure = self._lines(axes.get(self._axis.value, ""))
-        put_html(self._summary, _numbers(readings.summary()))
+        summary = readings.summary()
+        put_html(self._headline, headline(summary))
+        put_html(self._details, details(summary))
+        crossed = tuple(axes) if plan is not None and plan.mode == "grid" else ()
+        put_html(self._pooled, pooled(summary, str(self._axis.value), crossed))
+        self.refresh_troubles()
+
+    def refresh_troubles(self) -> None:
+        """Say which victims do not answer now, above the numbers that lack their answers."""
+        if troubles := self._readings.troubles():
+            self._troubles.say(troubles)
+        else:
+            self._troubles.clear()
 
     def refresh_map(self) -> None:
         """Show the heat map, with its ring at the sliders' view."""
@@ -81,10 +98,33 @@ class EnvelopePanel:
         self._viewer.refresh_scores_soon()
 
 
-def _numbers(text: str) -> str:
-    """The summary's lines, all in sight at the dock's height; names of files are never in them."""
-    lines = "".join(f"<div>{escape(line)}</div>" for line in text.splitlines())
-    return f'<div style="font-size:11.25px;line-height:1.35;padding:0 0.75em 0.5em">{lines}</div>'
+def headline(summary: Summary) -> str:
+    """HTML of what stays in sight above the map: the rate, its interval, its counts, a caution."""
+    lines = f"<div><b>{escape(summary.value)}</b> {escape(summary.basis)}</div>"
+    if summary.lines:
+        lines += f"<div>{escape(summary.lines[0])}</div>"
+    if summary.caution:
+        lines += f'<div style="color:{CAUTION_COLOR}">{escape(summary.caution)}</div>'
+    return _small(lines)
+
+
+def details(summary: Summary) -> str:
+    """HTML of the other numbers and of the settings that all of them were made with."""
+    rest = [line for line in (*summary.lines[1:], summary.settings) if line]
+    return _small("".join(f"<div>{escape(line)}</div>" for line in rest))
+
+
+def pooled(summary: Summary, axis: str, axes: tuple[str, ...]) -> str:
+    """HTML above the curves: what a point of them pools, and the settings."""
+    others = [name for name in axes if name != axis]
+    words = f"each point pools all values of {', '.join(others)}" if others else ""
+    rest = [line for line in (words, summary.settings) if line]
+    return _small("".join(f"<div>{escape(line)}</div>" for line in rest))
+
+
+def _small(lines: str) -> str:
+    """Lines of the dock's small print; names of files and models' words are never in them."""
+    return f'<div style="font-size:11.25px;line-height:1.35;padding:0 0.75em 0.3em">{lines}</div>'
 
 
 def _legend() -> str:

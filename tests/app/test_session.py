@@ -207,7 +207,7 @@ def test_the_looked_at_view_is_scored_and_a_sweep_fills_the_dome(embedded_run, r
         assert session.scoring.service.wait(60)
         states = dict(session.readings.states())
         assert len(states) == 3 and set(states.values()) <= {"works", "holds"}
-        assert "3 of 3 conditions scored" in session.readings.summary()
+        assert "3 of 3 conditions scored" in session.readings.summary().text
         assert session.readings.shown_victim() == "red-finder"
         status = session.scoring.status()
         assert status.state == "idle" and status.done == status.total == 12

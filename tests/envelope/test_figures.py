@@ -10,7 +10,17 @@ from test_cells import CELLS, NOTHING, RIGHT, SEEN, UNSEEN, table
 
 from envelope.cells import MEASURES
 from envelope.condition import Condition
-from envelope.figure_data import HOLDS, RATES, WORKS, curve_of, describe, grid_of, place_on
+from envelope.figure_data import (
+    HOLDS,
+    RATES,
+    WHISKER_STEP,
+    WORKS,
+    curve_of,
+    describe,
+    grid_of,
+    place_on,
+    whisker_places,
+)
 from envelope.figures import curves, heat_map
 from envelope.figures_png import curves_png, heat_map_png
 from envelope.sweep import SweepPlan, all_axes
@@ -161,3 +171,37 @@ def test_rates_have_the_domes_colors() -> None:
     assert scales["gain"] != scales["asr"] != scales["confidence"]
     picture = np.array(Image.open(io.BytesIO(heat_map_png(the_table(), PLAN, "det", "asr"))))
     assert (abs(picture[..., :3].astype(int) - WORKS).sum(axis=2) < 6).sum() > 1000
+
+
+def test_kinds_without_a_band_carry_whiskers_of_their_own_intervals() -> None:
+    plan = SweepPlan({"radius": (1.0, 2.0), "azimuth_deg": (0, 15, 30)})
+    kinds = ("adversarial", "gray", "clean")
+    figure = curves(the_table(), plan, "det", "asr", kinds, "radius")
+    whiskers = {t.legendgroup: t for t in figure.data if t.mode == "lines"}
+    assert set(whiskers) == {"gray", "clean"}  # the patch's own kind has the band
+    for kind in ("gray", "clean"):
+        rate = curve_of(the_table(), plan, "det", "asr", "radius", kind)[0].rate
+        assert list(whiskers[kind].y) == [rate.low, rate.high, None]
+        assert rate.low < rate.high
+    # beside the value 1 of a logarithmic axis, by the same ratio on either side
+    left, right = whiskers["gray"].x[0], whiskers["clean"].x[0]
+    assert left < 1 < right < 1.02 and left * right == pytest.approx(1)
+
+
+def test_whiskers_stand_beside_their_values() -> None:
+    places = [whisker_places((-30, 60), "azimuth_deg", i, 3, (-30, 60)) for i in range(3)]
+    step = 90 * WHISKER_STEP
+    assert places[1] == [-30, 60]
+    assert places[0] == pytest.approx([-30 - step, 60 - step])
+    assert places[2] == pytest.approx([-30 + step, 60 + step])
+
+
+def test_the_png_draws_the_other_kinds_intervals_too() -> None:
+    """A clean kind whose interval is wide: its green stands well above and below its line."""
+    plan = SweepPlan({"radius": (1.0, 2.0), "azimuth_deg": (0, 15, 30)})
+    png = curves_png(the_table(), plan, "det", "asr", ("adversarial", "clean"), "radius")
+    picture = np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
+    green = (picture[..., 1] > picture[..., 0] + 40) & (picture[..., 1] > picture[..., 2] + 20)
+    tall = green.sum(axis=0).max()
+    rate = curve_of(the_table(), plan, "det", "asr", "radius", "clean")[0].rate
+    assert tall > 0.5 * (rate.high - rate.low) * 0.7 * picture.shape[0]

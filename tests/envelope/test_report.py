@@ -12,9 +12,13 @@ import pytest
 from envelope_fakes import ColorDetector, ColorGrounder, slot
 from test_sweep_end_to_end import make_run
 
+from envelope.condition import Condition
 from envelope.engine.local import ScoringService
-from envelope.report import rows_csv, write_csv, write_json, write_report
+from envelope.observe import Observation
+from envelope.outcome import Answer, Box, Criterion, iou
+from envelope.report import _COLUMNS, _csv_row, rows_csv, write_csv, write_json, write_report
 from envelope.run import Reading, Run
+from envelope.store import Row, Score, View
 from envelope.summary import summarize, summary_text
 from envelope.sweep import SweepPlan
 from envelope.victims.protocols import Grounding
@@ -120,3 +124,17 @@ def test_nothing_swept_is_one_sentence(run: Run) -> None:
             summarize(run)
     finally:
         run.settings = before
+
+
+def test_csv_gives_the_box_that_was_judged() -> None:
+    """Vanishing is judged by the best placed box, which need not be the most confident."""
+    truth, placed, elsewhere = (10.0, 20, 50, 100), (12.0, 20, 50, 100), (200.0, 20, 260, 100)
+    answer = Answer("detector", "ok", (Box(elsewhere, 0.9), Box(placed, 0.6)))
+    view = View("v", "geo", Condition(), Condition(), Observation(3000, 3200, truth, 300))
+    row = Row(view, Score("v", "clean", "det", "h", "person", "", answer))
+    for task, box, right in (("vanishing", placed, 1), ("localization", elsewhere, 0)):
+        line = _csv_row(row, Criterion(task, "person"))  # type: ignore[arg-type]
+        found = dict(zip(_COLUMNS, line, strict=True))
+        written = [float(found[f"box_{name}"]) for name in ("x0", "y0", "x1", "y1")]
+        assert written == list(box) and int(found["right"]) == right
+        assert float(found["iou"]) == pytest.approx(iou([written], truth)[0], abs=1e-4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,7 @@ class Condition:
         """The nine numbers in the order of `AXES`."""
         return tuple(getattr(self, name) for name in AXES)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Text that is equal exactly for equal nine numbers (the variant is not part of it)."""
         return ",".join(f"{value:.6f}" for value in self.values)

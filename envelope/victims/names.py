@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from envelope.victims.coco_names import COCO_NAMES
 from scene.errors import InputError
@@ -33,6 +34,7 @@ _SYNONYMS |= {name.replace(" ", ""): name for name in COCO_NAMES if " " in name}
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+@lru_cache(maxsize=1 << 14)  # asked for every stored row whenever the page reads them again
 def normalised(name: str) -> str:
     """Lower case, words separated by single spaces, vendors' spellings joined.
 

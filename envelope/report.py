@@ -119,7 +119,7 @@ def _csv_row(row: Row, criterion: Criterion) -> list[Any]:
     view, score, answer = row.view, row.score, row.score.answer
     seen = view.observation
     outcome = judge(answer, criterion, seen.box, seen.footprint if score.kind != "clean" else None)
-    best = outcome.box or most_confident(answer)  # iou is the judged box's; one under gamma has none
+    best = outcome.box or most_confident(answer)  # the IoU is the judged one's
     line: list[Any] = [*view.nominal.values, view.nominal.variant, *view.actual.values]
     line += [score.kind, score.victim, score.label, score.prompt]
     line += [int(seen.observable), seen.unobservable_because, f"{seen.visible_share:.4f}"]

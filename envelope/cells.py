@@ -20,6 +20,7 @@ from envelope.metrics import (
     conditional_asr,
     mean_of,
 )
+from envelope.observe import Observation
 from envelope.outcome import Answer, Criterion, judge, most_confident
 from envelope.store import Row, View
 from envelope.victims.names import same_class
@@ -49,7 +50,8 @@ CriterionOf = Callable[[str, str], Criterion]
 class Cell:
     """One nominal condition under one measure.
 
-    state: "unobservable": all its views drawn so far are; "unscored": nothing counted yet;
+    state: "unobservable": all its views drawn so far are, or are left out because the patch is
+    hidden in them; "unscored": nothing counted yet;
     "undefined": scored, but the measure has no denominator (cASR with no gray survivor).
     views, observable, hidden, extrapolated: of its views, how many were drawn, observable, with
     the patch hidden, far from every capture camera. reason: why unobservable.
@@ -94,6 +96,7 @@ class ScoreTable:
                 variants is None or view.nominal.variant < variants
             )
 
+        self._skip_hidden = skip_hidden
         self._views: dict[str, list[View]] = defaultdict(list)
         for view in views.values():
             if counts(view):
@@ -155,8 +158,9 @@ class ScoreTable:
         rate = self.rate(victim, measure, kind, [condition])
         seen = [view.observation for view in views]
         observable = [o for o in seen if o.observable]
+        left_out = self._skip_hidden and all(o.patch_hidden for o in observable)
         state: CellState = "scored"
-        if views and not observable:
+        if views and (left_out or not observable):
             state = "unobservable"
         elif not self.samples(victim, kind, [condition]) or self._lacks(measure, victim, condition):
             state = "unscored"
@@ -170,7 +174,7 @@ class ScoreTable:
             observable=len(observable),
             hidden=sum(o.patch_hidden for o in observable),
             extrapolated=sum(o.extrapolated for o in observable),
-            reason=seen[0].unobservable_because if state == "unobservable" else "",
+            reason=self._why(seen) if state == "unobservable" else "",
         )
 
     def cells(
@@ -189,6 +193,9 @@ class ScoreTable:
             measure, "gray"
         )
         return other is not None and not self.samples(victim, other, [condition])
+
+    def _why(self, seen: Sequence[Observation]) -> str:
+        return seen[0].unobservable_because or "patch hidden in all its views, which are left out"
 
     def _take(self, row: Row, criterion: Criterion) -> None:
         view, score = row.view, row.score

@@ -179,12 +179,14 @@ def describe(cell: Cell, measure: Measure) -> list[str]:
     ]
     lines = [", ".join(moved) or "the anchor"]
     if cell.state == "unobservable":
-        return [*lines, f"not observable: {cell.reason}"]
+        left_out = cell.observable > 0
+        return [*lines, f"{'not counted' if left_out else 'not observable'}: {cell.reason}"]
     if cell.state == "unscored":
         return [*lines, "not scored yet"]
     rate = cell.rate
     if cell.state == "undefined":
-        lines.append(f"{MEASURES[measure]}: undefined (no sample is right on gray)")
+        lacking = "scored on both" if measure == "gain" else "right on gray"
+        lines.append(f"{MEASURES[measure]}: undefined (no sample is {lacking})")
     else:
         counts = f"{rate.numerator:g} of {rate.denominator} samples"
         lines.append(f"{MEASURES[measure]}: {short(rate.value or 0.0)} ({counts})")

@@ -6,6 +6,7 @@ import pytest
 
 from envelope.cells import Cell, ScoreTable
 from envelope.condition import Condition
+from envelope.figure_data import describe
 from envelope.metrics import Rate
 from envelope.observe import Observation
 from envelope.outcome import Answer, Box, Criterion, failed_answer
@@ -194,3 +195,18 @@ def test_boxes_of_another_class_are_not_read_as_this_one() -> None:
     assert t.victims == ("now", "names")
     assert t.rate("old", "asr").value is None
     assert (t.rate("now", "asr").value, t.rate("names", "asr").value) == (1.0, 0.0)
+
+
+def test_a_cell_left_out_for_its_hidden_patch_is_not_one_to_be_scored() -> None:
+    cells = {0.0: {"gray": [RIGHT] * 2, "adversarial": [NOTHING] * 2}}
+    t = table(cells, seen=lambda azimuth, variant: HIDDEN, skip_hidden=True)
+    found = t.cell(Condition(), "det", "asr")
+    assert (found.state, found.value, found.observable, found.hidden) == ("unobservable", None, 2, 2)
+    assert describe(found, "asr")[1].startswith("not counted: patch hidden in all its views")
+    region = region_of([found], ["azimuth_deg"])
+    assert (region.unscored, region.unobservable, region.size) == (0, 1, None)
+    # one view shows it: that one counts
+    t = table(cells, seen=lambda azimuth, v: SEEN if v else HIDDEN, skip_hidden=True)
+    assert t.cell(Condition(), "det", "asr").rate.denominator == 1
+    # counted when nobody leaves them out
+    assert table(cells, seen=lambda a, v: HIDDEN).cell(Condition(), "det", "asr").state == "scored"

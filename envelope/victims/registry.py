@@ -15,6 +15,7 @@ from envelope.victims.names import find_class
 from envelope.victims.protocols import Kind, Victim
 from envelope.victims.roster import Entry, Request, State
 from envelope.victims.roster_files import USER_MODEL
+from envelope.victims.spec_text import shown_option, shown_spec
 from envelope.victims.user_model import is_user_spec
 from scene.errors import InputError
 
@@ -111,7 +112,7 @@ def load_victim(spec: str, label: str | None = None, threads: int = 1) -> Victim
     entry, head, location, options = _find(spec)
     victim = entry.load(Request(spec, head, location, options, label, threads))
     if label is not None and victim.info.labels:
-        find_class(label, victim.info.labels, spec)
+        find_class(label, victim.info.labels, _shown(spec, entry))
     return victim
 
 
@@ -130,28 +131,34 @@ def _find(spec: str) -> tuple[Entry, str, str, dict[str, str]]:
         entry = replace(USER_MODEL, options=tuple(options))
     if entry is None:
         names = ", ".join(listed.spec for listed in list_victims())
-        raise InputError(f"there is no victim {spec!r}; the victims are: {names}")
+        raise InputError(f"there is no victim {shown_spec(spec, ())!r}; the victims are: {names}")
     _check(spec, entry, location, options)
+    entry.check(Request(spec, head, location, options))
     return entry, head, location, options
 
 
 def _check(spec: str, entry: Entry, location: str, options: dict[str, str]) -> None:
-    """Refuse what the entry cannot take, and what is not there yet."""
+    """Refuse what the entry cannot take, and what is not there yet, without repeating secrets."""
+    shown = _shown(spec, entry)
     unknown = sorted(set(options) - set(entry.options))
     if unknown:
         known = f"it takes: {', '.join(entry.options)}" if entry.options else "it takes none"
-        raise InputError(f"victim {spec!r}: unknown option {unknown[0]!r}; {known}")
+        raise InputError(f"victim {shown!r}: unknown option {shown_option(unknown[0])!r}; {known}")
     if location and not entry.takes:
-        raise InputError(f"victim {spec!r}: {entry.name} takes no path; write {entry.name}")
+        raise InputError(f"victim {shown!r}: {entry.name} takes no path; write {entry.name}")
     if not location and entry.takes and not entry.optional:
         raise InputError(
-            f"victim {spec!r}: wanted a path after the colon, as in {entry.name}:{entry.takes}"
+            f"victim {shown!r}: wanted a path after the colon, as in {entry.name}:{entry.takes}"
         )
     now = entry.state()
     if now.status == "needs install":
-        raise InputError(f"victim {spec!r} needs packages that are not installed: {now.hint}")
+        raise InputError(f"victim {shown!r} needs packages that are not installed: {now.hint}")
     if now.status == "needs file" and not location:
-        raise InputError(f"victim {spec!r} has no weights here; get them with: {now.hint}")
+        raise InputError(f"victim {shown!r} has no weights here; get them with: {now.hint}")
+
+
+def _shown(spec: str, entry: Entry) -> str:
+    return shown_spec(spec, None if entry.name == USER_MODEL.name else entry.options)
 
 
 @cache

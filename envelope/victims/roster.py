@@ -55,6 +55,14 @@ class Request:
 Loader = Callable[[Request], Victim]
 
 
+Check = Callable[[Request], None]
+"""Raises InputError when what a request asks for is wrong; quick, loads nothing."""
+
+
+def nothing_to_check(request: Request) -> None:
+    """For entries whose options only loading can judge."""
+
+
 def ready() -> State:
     """For what needs nothing."""
     return READY
@@ -66,7 +74,7 @@ class Entry:
 
     name: what stands before the colon. kind: the protocol it follows. licence: of the weights.
     load: makes it; imports heavy packages inside. state: looks, quickly and without importing
-    them, whether it can be loaded.
+    them, whether it can be loaded. check: refuses a spec before it is loaded or stored in a run.
     takes: what is written after the colon, "" when nothing is; optional: it may be left out.
     options: names allowed behind the question mark. extra: of `pip install`, "" for none.
     input_size: (width, height) pixels, None when the file decides. threshold: conventional least
@@ -81,6 +89,7 @@ class Entry:
     licence: str
     load: Loader
     state: Callable[[], State] = ready
+    check: Check = nothing_to_check
     takes: str = ""
     optional: bool = False
     options: tuple[str, ...] = ()

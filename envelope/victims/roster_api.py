@@ -13,9 +13,16 @@ def _api(request: Request) -> Victim:
     return load_api(request)
 
 
+def _check(request: Request) -> None:
+    """A password or a key must not reach a run's file: refused before anything is stored."""
+    from envelope.victims.api.address import KEY_VARIABLE, key_of, parse_address
+
+    key_of(request.options.get("key", KEY_VARIABLE), parse_address(request.location))
+
+
 ENTRIES = (
     Entry(
-        "api", "grounder", "the provider's terms", _api,
+        "api", "grounder", "the provider's terms", _api, check=_check,
         takes="ADDRESS?model=NAME&profile=" + "|".join(FAMILIES),
         options=(
             "model", "profile", "prompt", "size", "tokens", "timeout", "tries", "concurrency",

@@ -29,12 +29,16 @@ def timings_file() -> Path:
 
 
 def known_seconds() -> dict[str, float]:
-    """Seconds per picture by spec, of victims that have been asked on this machine: medians."""
+    """Medians of seconds per picture, by spec without options, of victims asked on this machine."""
     return {spec: round(median(times), 4) for spec, times in _times().items()}
 
 
 def note_seconds(spec: str, seconds: float) -> None:
-    """Keep what a victim took for a picture; a folder that cannot be written is no trouble."""
+    """Keep what a victim took for a picture; a folder that cannot be written is no trouble.
+
+    It is kept under the spec without its options, which the roster and estimates look for.
+    """
+    spec = spec.partition("?")[0]
     with _LOCK:
         times = _times()
         times[spec] = [*times.get(spec, []), round(seconds, 4)][-KEPT:]

@@ -34,6 +34,7 @@ from envelope.victims.protocols import (
     check_images,
 )
 from envelope.victims.roster import Request
+from envelope.victims.spec_text import shown_spec
 from scene.errors import InputError
 
 _ANSWERS: dict[str, type] = {
@@ -113,25 +114,26 @@ class UserVictim:
 
 def load_user_model(request: Request) -> Victim:
     """The victim that a person's factory makes. Raises InputError in one sentence."""
+    spec = shown_spec(request.spec)
     head, _, factory_name = request.spec.partition("?")[0].rpartition(":")
-    module = _module(head, request.spec)
+    module = _module(head, spec)
     factory = getattr(module, factory_name, None)
     if factory is None:
         there = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
         raise InputError(
-            f"victim {request.spec!r}: {head} has no {factory_name!r}; it has: "
+            f"victim {spec!r}: {head} has no {factory_name!r}; it has: "
             f"{', '.join(sorted(there)[:8]) or 'nothing that can be called'}"
         )
     if not callable(factory):
         raise InputError(
-            f"victim {request.spec!r}: wanted a function or class, found {factory_name} = "
+            f"victim {spec!r}: wanted a function or class, found {factory_name} = "
             f"{type(factory).__name__}"
         )
     try:
         inspect.signature(factory).bind(**request.options)
     except TypeError as error:
         raise InputError(
-            f"victim {request.spec!r}: {factory_name} cannot be called with these options: {error}"
+            f"victim {spec!r}: {factory_name} cannot be called with these options: {error}"
         ) from error
     except ValueError:  # a callable without a signature: it says itself what is wrong
         pass
@@ -175,7 +177,7 @@ def _from_file(path: Path, spec: str) -> ModuleType:
 
 def _checked(made: Any, module: ModuleType, request: Request) -> Victim:
     """The factory's result with its kind, protocol and description checked."""
-    spec = request.spec
+    spec = shown_spec(request.spec)
     info = getattr(made, "info", None)
     if not isinstance(info, VictimInfo):
         raise InputError(
@@ -200,7 +202,7 @@ def _checked(made: Any, module: ModuleType, request: Request) -> Victim:
     if not (width > 0 and height > 0):
         raise InputError(f"victim {spec!r}: info.input_size wants pixels, found {width}x{height}")
     victim: Victim = UserVictim(
-        made, replace(info, name=request.spec, weights_hash=_identity(made, module, info, request))
+        made, replace(info, name=spec, weights_hash=_identity(made, module, info, request))
     )
     return victim
 

@@ -72,7 +72,8 @@ def key_of(variable: str, address: Address) -> str:
         )
     key = os.environ.get(variable, "").strip()
     if not key and variable != KEY_VARIABLE:
-        raise InputError(f"api: the environment variable {variable} is not set")
+        named = variable if "_" in variable else "that key= names"  # perhaps a key of capitals
+        raise InputError(f"api: the environment variable {named} is not set")
     if key and not (address.secure or address.local):
         raise InputError(f"api: a key is only sent to an https address, found {address}")
     return key

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from envelope.caution import asr_caution
+from envelope.caution import asr_caution, partial_caution
 from envelope.cells import Cell, Measure, ScoreTable
 from envelope.condition import ANCHOR, Condition
 from envelope.metrics import Rate, drop_between
@@ -240,13 +240,19 @@ def _victim_lines(name: str, victim: Mapping[str, Any]) -> list[str]:
         lines += [
             f"  {_region_text(measure, region)}" for measure, region in victim["regions"].items()
         ]
-    caution = asr_caution({kind: rate["value"] for kind, rate in victim["right"].items()})
-    if caution:
-        lines.append(f"  {caution}")
+    lines += [f"  {caution}" for caution in cautions(victim)]
     errors = sum(found["errors"] for found in victim["kinds"].values())
     if errors:
         lines.append(f"  {errors} answers were errors and are in no count")
     return lines
+
+
+def cautions(victim: Mapping[str, Any]) -> list[str]:
+    """What a reader of a victim's rates should know first, a sentence each."""
+    states = [cell["asr"]["state"] for cell in victim.get("cells", ())]
+    right = {kind: rate["value"] for kind, rate in victim["right"].items()}
+    found = asr_caution(right), partial_caution(states.count("unscored"), len(states))
+    return [caution for caution in found if caution]
 
 
 def _rate_text(rate: Mapping[str, Any]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from app.patch_making import victim_loss
 from envelope.victims.demo.calibration import best_threshold
 from envelope.victims.demo.measures import iou, localized
 from envelope.victims.demo.pictures import PictureSettings, make_picture
@@ -17,6 +19,10 @@ from envelope.victims.demo.signs import CLASSES, STOP
 from envelope.victims.protocols import Classifier, Detections, Detector, Grounder
 from envelope.victims.registry import load_victim
 from envelope.victims.roster_demo import ASSETS
+from patching.optimize.eot import Background
+from patching.optimize.paste import centered_square
+from patching.optimize.settings import EotSettings, MakeSettings
+from patching.optimize.train import make_patch, mean_loss
 from scene.errors import InputError
 
 NAMES = ("demo-detector", "demo-classifier", "demo-grounder")
@@ -157,7 +163,8 @@ def test_grounder_points_by_plain_generate(grounder) -> None:
 
 def state_hash(model: torch.nn.Module) -> str:
     digest = hashlib.sha256()
-    for value in model.state_dict().values():
+    for key, value in model.state_dict().items():
+        digest.update(key.encode())
         digest.update(np.ascontiguousarray(value.numpy()).tobytes())
     return digest.hexdigest()
 
@@ -181,6 +188,35 @@ def test_white_box(name: str) -> None:
     assert state_hash(victim.model) == before
     assert not any(module.training for module in victim.model.modules())
     assert all(p.grad is None for p in victim.model.parameters())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_making_a_patch_leaves_the_weights(name: str) -> None:
+    """Real optimizer steps: every weight and buffer as before, no training mode, no gradients."""
+    victim = load_victim(name)
+    before = state_hash(victim.model)
+    shown = [wide_picture(index, height=150) for index in range(2)]
+    views = [
+        Background(
+            torch.from_numpy(picture).permute(2, 0, 1).float() / 255,
+            centered_square(box, 0.4), box, name=str(index),
+        )
+        for index, (picture, box) in enumerate(shown)
+    ]  # fmt: skip
+    settings = MakeSettings(
+        size_px=24, steps=3, restarts=1, rate=0.3, check_every=3,
+        eot=replace(EotSettings.of("weak"), views=1),
+    )  # fmt: skip
+    loss = victim_loss(victim, name, "stop sign")
+    patch = make_patch(loss, views, settings)
+    assert patch.provenance["restarts"][0]["steps"] == 3
+    reached = patch.provenance["restarts"][0]["loss"]
+    assert reached < mean_loss(loss, torch.full((3, 24, 24), 0.5), views)
+    assert state_hash(victim.model) == before
+    assert state_hash(load_victim(name).model) == before
+    assert not any(module.training for module in victim.model.modules())
+    assert not any(p.requires_grad or p.grad is not None for p in victim.model.parameters())
+    assert torch.is_grad_enabled()
 
 
 def test_threads_are_put_back(detector) -> None:

@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_NOTED_CALL = 3
-"""Which call's time is kept: the first ones compile and allocate."""
+_NOTED_CALLS = range(3, 10)
+"""Whose times are kept, for a median: the first ones compile and allocate."""
 
 _LOAD_CALLS = 10
 """Limit of loading a victim, the first time and again, in limits of one call."""
@@ -222,7 +222,7 @@ class VictimWorker:
         if all(answer.status != "error" for answer in answers):
             old = self.picture_ms
             self.picture_ms = share_ms if old is None else 0.7 * old + 0.3 * share_ms
-            if self.calls == _NOTED_CALL:
+            if self.calls in _NOTED_CALLS:
                 self._note_time(share_ms / 1000)
         return [
             (item, self._row(item, answer, 1, share_ms))

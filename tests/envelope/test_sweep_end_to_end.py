@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -33,6 +34,8 @@ from envelope.stage import Stage, StageSettings
 from envelope.store import ScoreStore
 from envelope.summary import summarize
 from envelope.sweep import SweepPlan
+from envelope.victims import timings
+from envelope.victims.protocols import Detections
 from scene.errors import InputError
 from scene.scene import load_scene, save_scene
 
@@ -245,6 +248,23 @@ def test_a_crash_now_and_then_is_retried(stage: Stage, store: ScoreStore) -> Non
     service.close()
     assert {s.answer.status for s in store.scores()} == {"ok"}
     assert max(s.tries for s in store.scores()) == 2
+
+
+def test_a_victims_time_is_a_median_of_seven_calls(stage: Stage, store: ScoreStore) -> None:
+    """Of calls 3 to 9: two slow first ones, and two on a busy machine, do not count."""
+
+    class Uneven(ColorDetector):
+        def predict(self, images: np.ndarray) -> list[Detections]:
+            time.sleep(0.3 if len(self.batches) + 1 in (1, 2, 3, 6) else 0.02)
+            return super().predict(images)
+
+    victim = Uneven("demo-detector")
+    service = ScoringService(stage, [slot(victim)], store, settings=ServiceSettings(max_batch=1))
+    swept(service, SweepPlan({"radius": (0.8, 1.0, 1.2)}, variants=1))
+    service.close()
+    assert len(victim.batches) == 12
+    assert len(json.loads(timings.timings_file().read_text())["demo-detector"]) == 7
+    assert 0.02 < timings.known_seconds()["demo-detector"] < 0.2
 
 
 def test_errors_are_asked_again_on_request(stage: Stage, store: ScoreStore) -> None:

@@ -223,11 +223,12 @@ def changed_frame(capture: Capture, change: Normalisation) -> Capture:
         points=None if capture.points is None else change.apply_to_points(capture.points),
         up=up,
         metres_per_unit=None if scale is None else scale / change.scale,
-        boxes=tuple(replace(b, box=_changed_box(b.box, change)) for b in capture.boxes),
+        boxes=tuple(replace(b, box=changed_box(b.box, change)) for b in capture.boxes),
     )
 
 
-def _changed_box(box: TargetBox, change: Normalisation) -> TargetBox:
+def changed_box(box: TargetBox, change: Normalisation) -> TargetBox:
+    """The box in another world frame."""
     return TargetBox(
         change.apply_to_points(box.center),
         change.apply_to_direction(box.axes),

@@ -64,11 +64,13 @@ class Scene:
     provenance: dict[str, Any] = field(default_factory=dict)
 
 
-def load_scene(path: str | Path, frame: str = "original") -> Scene:
+def load_scene(
+    path: str | Path, frame: str = "original", normalisation: Path | None = None
+) -> Scene:
     """Open a splat file of any format, with the sidecar `<stem>.scene.json` where there is one.
 
     path: a file, or the folder of an unbundled SOG or of a nerfstudio run.
-    frame: "original" undoes a nerfstudio run's normalisation, "normalised" keeps it.
+    frame, normalisation: see `load_gaussians`; cameras, up, scale and target come along.
 
     A sidecar that was written for another file (by its hash) is not used, and that is said.
     Without sidecar cameras those of a cameras.json beside the splat are used, and noted. Up comes
@@ -76,15 +78,20 @@ def load_scene(path: str | Path, frame: str = "original") -> Scene:
     `up_source` says which. Raises InputError.
     """
     from scene.io.load import load_gaussians, splat_file
-    from scene.io.sidecar import fitting_sidecar
+    from scene.io.sidecar import fitting_sidecar, moved_sidecar
 
     path = splat_file(Path(path))
-    loaded = load_gaussians(path, frame)
+    loaded = load_gaussians(path, frame, normalisation)
     digest = file_sha256(path)
-    sidecar, sidecar_notes = fitting_sidecar(path, digest)
+    sidecar, sidecar_notes = fitting_sidecar(path, digest, loaded.default_frame)
     for note in sidecar_notes:
         log.warning("%s: %s", path, note)
+    if loaded.from_default is not None:
+        sidecar = moved_sidecar(sidecar, loaded.from_default)
     cameras, camera_notes = (sidecar.cameras, []) if sidecar.cameras else _cameras_beside(path)
+    if not sidecar.cameras and loaded.from_file is not None:
+        change = loaded.from_file
+        cameras = tuple(replace(c, camera=change.apply_to_camera(c.camera)) for c in cameras)
     up, up_source = _choose_up(sidecar, loaded, cameras)
     return Scene(
         gaussians=loaded.gaussians,
@@ -166,9 +173,14 @@ def _choose_up(
 def _provenance(
     path: Path, digest: str, loaded: LoadedGaussians, sidecar: Sidecar, notes: list[str]
 ) -> dict[str, Any]:
+    from scene.io.sidecar import FRAME_KEY
+
+    if loaded.frame is None and sidecar.provenance.get(FRAME_KEY) == "normalised":
+        notes = [*notes, "converted in nerfstudio's normalised frame: lengths are its own"]
     dropped = loaded.dropped
     return {
         **sidecar.provenance,
+        **({FRAME_KEY: loaded.frame} if loaded.frame else {}),
         "file": path.name,
         "sha256": digest,
         "format": loaded.format,
@@ -178,5 +190,6 @@ def _provenance(
             "zero_quaternion": dropped.zero_quaternion,
             "bad_scale": dropped.bad_scale,
         },
+        "as_it_opens": loaded.from_default is None,
         "notes": [*loaded.notes, *notes],
     }

@@ -18,7 +18,9 @@ class Convert:
     out: Annotated[Path, tyro.conf.Positional]
     """File to write: .ply, .compressed.ply, .spz or .safetensors."""
     frame: Literal["original", "normalised"] = "original"
-    """Of a nerfstudio run: undo its normalisation, or keep it."""
+    """Of a nerfstudio run or export: undo its normalisation, or keep it."""
+    normalisation: Path | None = None
+    """Undo this one: a run's dataparser_transforms.json, its config.yml or its folder."""
     overwrite: bool = False
     """Replace OUT, and another scene's cameras and target beside it, if they exist."""
     json: bool = False
@@ -31,7 +33,9 @@ class Convert:
         from app.commands.output import say, say_json
         from scene.io.convert import convert
 
-        done = convert(self.source, self.out, self.frame, self.overwrite)
+        done = convert(
+            self.source, self.out, self.frame, self.overwrite, self.normalisation
+        )
         if self.json:
             say_json(asdict(done))
             return

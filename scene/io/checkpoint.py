@@ -44,10 +44,10 @@ _INERT_NAMES = (
 )  # fmt: skip
 
 
-def load_checkpoint(path: str | Path, frame: str = "original") -> LoadedGaussians:
-    """Read a checkpoint of gsplat's trainer, splatfacto or INRIA. Raises InputError.
+def load_checkpoint(path: str | Path) -> LoadedGaussians:
+    """Read a checkpoint of gsplat's trainer, splatfacto or INRIA, in its own frame.
 
-    frame: for splatfacto, "original" undoes nerfstudio's normalisation where its file is found.
+    Raises InputError.
     """
     path = Path(path)
     content = load_weights(path)
@@ -56,7 +56,7 @@ def load_checkpoint(path: str | Path, frame: str = "original") -> LoadedGaussian
     if isinstance(content, dict) and isinstance(content.get("pipeline"), dict):
         from scene.io.nerfstudio import gaussians_from_pipeline
 
-        return gaussians_from_pipeline(path, content["pipeline"], frame)
+        return gaussians_from_pipeline(path, content["pipeline"])
     match content:
         case ((int(), *tensors), int()) if len(tensors) >= len(_INRIA_NAMES):
             table = dict(zip(_INRIA_NAMES, tensors, strict=False))

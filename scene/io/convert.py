@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from scene.errors import InputError
 from scene.gaussians import Gaussians
-from scene.io.load import FRAMED, WRITERS, files_of, load_gaussians, splat_file, written_order
-from scene.io.sidecar import fitting_sidecar, read_sidecar, sidecar_path
-from scene.scene import file_sha256, load_scene, save_scene
+from scene.io.load import WRITERS, files_of, load_gaussians, splat_file, written_order
+from scene.io.sidecar import FRAME_KEY, fitting_sidecar, read_sidecar, sidecar_path
+from scene.scene import load_scene, save_scene
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,16 @@ class Conversion:
 
 
 def convert(
-    source: str | Path, target: str | Path, frame: str = "original", overwrite: bool = False
+    source: str | Path,
+    target: str | Path,
+    frame: str = "original",
+    overwrite: bool = False,
+    normalisation: Path | None = None,
 ) -> Conversion:
     """Write the scene `source` as `target` (format by its name), with its sidecar.
 
-    frame: see `load_scene`. overwrite: replace a file, or another scene's sidecar, of the target's
-    name. Raises InputError.
+    frame, normalisation: see `load_scene`. overwrite: replace a file, or another scene's sidecar,
+    of the target's name. Raises InputError.
     """
     source, target = splat_file(Path(source)), Path(target)
     if not target.name.lower().endswith(tuple(WRITERS)):
@@ -60,12 +65,17 @@ def convert(
         raise InputError(f"{target}: is the file to convert; wanted another name")
     if not overwrite:
         _refuse_to_replace(source, target)
-    scene = load_scene(source, frame)
+    scene = load_scene(source, frame, normalisation)
     facts = scene.provenance
     origin = {"file": source.name, "sha256": facts["sha256"], "format": facts["format"]}
+    beside = sidecar_path(target)
     # same-named files of one folder share a sidecar, but only where they share a frame
-    reopened = frame == "original" or facts["format"] not in FRAMED
-    shared = reopened and sidecar_path(target).resolve() == sidecar_path(source).resolve()
+    shared = facts["as_it_opens"] and beside.resolve() == sidecar_path(source).resolve()
+    if beside.exists() and not overwrite and not (shared and _uses_sidecar(source, facts)):
+        raise InputError(
+            f"{beside} exists and belongs to another version or world frame of {source.name}; "
+            f"choose another name, or give --overwrite"
+        )
     also_fits = _sharers(source, facts["sha256"]) if shared else ()
     scene = replace(scene, provenance={**facts, "converted_from": origin})
     save_scene(scene, target, also_fits)
@@ -87,17 +97,16 @@ def convert(
 
 
 def _refuse_to_replace(source: Path, target: Path) -> None:
-    """The sidecar that source and target share is kept, where it is the source's own."""
+    """Raises InputError; a sidecar that source and target share is looked at later."""
     beside = sidecar_path(target)
     shared = beside.resolve() == sidecar_path(source).resolve()
     if target.exists() or (beside.exists() and not shared):
         found = target if target.exists() else beside
         raise InputError(f"{found} exists; choose another name, or give --overwrite")
-    if beside.exists() and fitting_sidecar(source, file_sha256(source))[1]:
-        raise InputError(
-            f"{beside} exists and belongs to another version of {source.name}; choose another "
-            f"name, or give --overwrite"
-        )
+
+
+def _uses_sidecar(source: Path, facts: dict[str, Any]) -> bool:
+    return not fitting_sidecar(source, facts["sha256"], facts.get(FRAME_KEY))[1]
 
 
 def _sharers(source: Path, sha256: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from scene.io.compressed_ply import (
     morton_order,
     save_compressed_ply,
 )
+from scene.io.frames import in_frame
 from scene.io.ksplat import is_ksplat, load_ksplat
 from scene.io.loaded import LoadedGaussians
 from scene.io.ply import gaussians_from_ply, save_ply
@@ -38,20 +39,24 @@ WRITERS = {
 }
 """What writes Gaussians, by the end of the file's name; the first that fits."""
 
-FRAMED = ("splatfacto checkpoint",)
-"""Formats that open in the frame that is asked for."""
-
 _CHECKPOINT_SUFFIXES = (".pt", ".pth", ".ckpt")
 
 
-def load_gaussians(path: str | Path, frame: str = "original") -> LoadedGaussians:
+def load_gaussians(
+    path: str | Path, frame: str = "original", normalisation: Path | None = None
+) -> LoadedGaussians:
     """Read a splat file of any known format. Raises InputError, one sentence, for all others.
 
     path: a file; or the folder of an unbundled SOG or of a nerfstudio run.
-    frame: "original" undoes the normalisation of a nerfstudio run, "normalised" keeps it; other
-    formats state none.
+    frame: "original" undoes nerfstudio's normalisation of a run or of a PLY that ns-export wrote,
+    where dataparser_transforms.json lies beside it; "normalised" keeps it. Other files state none.
+    normalisation: such a file, or its run's folder or config.yml, to undo for any format.
     """
     path = splat_file(Path(path))
+    return in_frame(_load(path), path, frame, normalisation)
+
+
+def _load(path: Path) -> LoadedGaussians:
     start = _first_bytes(path)
     suffix = path.suffix.lower()
     if start.startswith(b"ply"):
@@ -66,8 +71,7 @@ def load_gaussians(path: str | Path, frame: str = "original") -> LoadedGaussians
         from scene.io.checkpoint import load_checkpoint
         from scene.io.nerfstudio import newest_checkpoint
 
-        checkpoint = newest_checkpoint(path.parent) if _is_run_config(path) else path
-        return load_checkpoint(checkpoint, frame)
+        return load_checkpoint(newest_checkpoint(path.parent) if _is_run_config(path) else path)
     if suffix == ".safetensors":
         return load_safetensors(path)
     if is_sog(path, start):

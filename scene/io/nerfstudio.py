@@ -1,35 +1,26 @@
-"""A nerfstudio splatfacto run, read without nerfstudio: checkpoint, config.yml, normalisation.
-
-nerfstudio turns, centres and scales the cameras before it trains and keeps that change in
-dataparser_transforms.json; it is undone here by default, so that scene and capture coincide.
-"""
+"""A nerfstudio splatfacto run, read without nerfstudio: checkpoint and config.yml."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from scene.errors import InputError
-from scene.gaussians import SH_C0, Gaussians
+from scene.gaussians import SH_C0
 from scene.io.checkpoint import arrays
+from scene.io.frames import find_above
 from scene.io.loaded import LoadedGaussians
 from scene.io.parameters import gaussians_from_parameters
 from scene.io.reasons import reason
-from scene.normalisation import DATAPARSER_FILE, Normalisation, read_normalisation
-
-Frame = Literal["original", "normalised"]
 
 CONFIG_FILE = "config.yml"
 _CHECKPOINT_FOLDER = "nerfstudio_models"
 _PREFIX = "_model."
 _MAX_CONFIG_BYTES = 1 << 19
-_LEVELS_UP = 3
-# Of a Gaussian's standard deviation, moving it by less is not seen.
-_COARSE = 0.1
 _UPRIGHT = ("up", "vertical", "pca")
 
 
@@ -44,12 +35,10 @@ def newest_checkpoint(folder: Path) -> Path:
     return max(steps)[1]
 
 
-def gaussians_from_pipeline(
-    path: Path, pipeline: dict[str, Any], frame: str = "original"
-) -> LoadedGaussians:
-    """Gaussians of a splatfacto checkpoint's `pipeline` state. Raises InputError.
+def gaussians_from_pipeline(path: Path, pipeline: dict[str, Any]) -> LoadedGaussians:
+    """Gaussians of a splatfacto checkpoint's `pipeline` state, normalised as they are in it.
 
-    frame: "original" undoes the run's normalisation, "normalised" keeps it; the notes say which.
+    Raises InputError.
     """
     model = {
         str(name).removeprefix(_PREFIX).removeprefix("gauss_params."): value
@@ -62,7 +51,7 @@ def gaussians_from_pipeline(
             f"model, which has no Gaussians"
         )
     table = arrays(path, model)
-    config = _find(path, CONFIG_FILE)
+    config = find_above(path, CONFIG_FILE)
     settings = read_config(config) if config else {}
     notes = []
     if table["features_dc"].shape[0] and not table.get("features_rest", np.empty(0)).size:
@@ -76,7 +65,7 @@ def gaussians_from_pipeline(
     method = _setting(settings, "pipeline", "datamanager", "dataparser", "orientation_method")
     up = (0.0, 0.0, 1.0) if method in _UPRIGHT else None
     name = config.parent.parent.parent.name if config else ""
-    return _in_frame(replace(loaded, up=up, name=name or None), path, frame)
+    return replace(loaded, up=up, name=name or None, normalised=True)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -117,49 +106,6 @@ def _plain_loader() -> Any:
 
     PlainLoader.add_multi_constructor("tag:yaml.org,2002:python/", build)
     return PlainLoader
-
-
-def _in_frame(loaded: LoadedGaussians, path: Path, frame: str) -> LoadedGaussians:
-    if frame not in ("original", "normalised"):
-        raise InputError(f"frame: wanted original or normalised, found {frame!r}")
-    file = _find(path, DATAPARSER_FILE)
-    if file is None:
-        note = f"no {DATAPARSER_FILE} beside it: left in nerfstudio's normalised frame"
-        return replace(loaded, notes=(*loaded.notes, note))
-    if frame == "normalised":
-        note = "kept in nerfstudio's normalised frame, as asked"
-        return replace(loaded, notes=(*loaded.notes, note))
-    back: Normalisation = read_normalisation(file).inverse()
-    note = (
-        f"nerfstudio's normalisation was undone: original frame, {back.scale:.4g} units for one "
-        f"of nerfstudio's"
-    )
-    up = loaded.up
-    if up is not None:
-        x, y, z = back.apply_to_direction(up).tolist()
-        up = (x, y, z)
-    gaussians = back.apply_to_gaussians(loaded.gaussians)
-    if not np.isfinite(gaussians.means).all() or not (gaussians.scales > 0).all():
-        raise InputError(f"{file}: its scale takes the scene out of the range of numbers")
-    notes = (*loaded.notes, note, *_coarse(gaussians))
-    return replace(loaded, gaussians=gaussians, notes=notes, up=up)
-
-
-def _coarse(gaussians: Gaussians) -> list[str]:
-    """A note where the original frame's coordinates leave single precision too few digits."""
-    step = float(np.spacing(np.abs(gaussians.means).max()))
-    if step < _COARSE * float(np.median(gaussians.scales)):
-        return []
-    return [
-        f"the original frame's origin is so far away that positions are rounded to {step:.2g} "
-        f"units, visibly; keep the normalised frame (frame 'normalised') to avoid that"
-    ]
-
-
-def _find(path: Path, name: str) -> Path | None:
-    """`name` beside the checkpoint or in one of the folders above it."""
-    folders = path.resolve().parents[:_LEVELS_UP]
-    return next((f / name for f in folders if (f / name).is_file()), None)
 
 
 def _setting(settings: Any, *keys: str) -> Any:

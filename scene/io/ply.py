@@ -52,7 +52,10 @@ def gaussians_from_ply(header: PlyHeader) -> LoadedGaussians:
         if str(header.path) in str(error):
             raise
         raise InputError(f"{header.path}: {error}") from error
-    return LoadedGaussians(gaussians, "ply", dropped, layout.notes, _stated_up(header))
+    return LoadedGaussians(
+        gaussians, "ply", dropped, layout.notes, _stated_up(header),
+        normalised=_is_from_nerfstudio(header),
+    )  # fmt: skip
 
 
 def _stated_up(header: PlyHeader) -> tuple[float, float, float] | None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scene.camera import Camera
+from scene.capture import changed_box
 from scene.errors import InputError
 from scene.io.atomic import atomic_write
 from scene.io.json_file import finite_number, read_json_object
 from scene.scene import CaptureCamera, Scene, TargetBox
 
+if TYPE_CHECKING:
+    from scene.normalisation import Normalisation
+
 SIDECAR_VERSION = 1
+FRAME_KEY = "nerfstudio_frame"
+"""Of the provenance: which of nerfstudio's frames the scene is in; absent where it has none."""
 _FIELDS = frozenset(
     {"version", "name", "up", "up_source", "metres_per_unit", "background", "target", "cameras",
      "splat_sha256", "provenance"}
@@ -78,24 +84,49 @@ def read_sidecar(path: Path) -> Sidecar:
     )
 
 
-def fitting_sidecar(splat: Path, sha256: str) -> tuple[Sidecar, list[str]]:
+def fitting_sidecar(splat: Path, sha256: str, frame: str | None) -> tuple[Sidecar, list[str]]:
     """The sidecar beside `splat`, and what to tell the user; an empty one where none fits.
 
     sha256: of the splat. A sidecar that names other splats only is another scene's: its cameras
     would look at this one from wrong places. One that names none is the user's own, and is used.
-    Raises InputError.
+    frame: nerfstudio's, in which the splat opens unasked, or None; a sidecar that was written for
+    the other one does not fit. Raises InputError.
     """
     path = sidecar_path(splat)
     if not path.is_file():
         return Sidecar(), []
     found = read_sidecar(path)
-    if not found.splat_sha256 or sha256 in found.splat_sha256:
+    if not found.splat_sha256:
+        return found, []
+    written = found.provenance.get(FRAME_KEY)
+    if sha256 not in found.splat_sha256:
+        why = "was written for another version of this splat file"
+    elif frame is not None and written is not None and written != frame:
+        why = f"was written when this file opened in nerfstudio's {written!s:.20} frame"
+    else:
         return found, []
     note = (
-        f"{path.name} is not used (cameras, up axis, scale, target): it was written for another "
-        f"version of this splat file; take its splat_sha256 out to use it all the same"
+        f"{path.name} is not used (cameras, up axis, scale, target): it {why}; take its "
+        f"splat_sha256 out to use it all the same"
     )
     return Sidecar(), [note]
+
+
+def moved_sidecar(sidecar: Sidecar, change: Normalisation) -> Sidecar:
+    """The same place seen from another world frame: cameras, up axis, unit length and target."""
+    up, scale, target = sidecar.up, sidecar.metres_per_unit, sidecar.target
+    if up is not None:
+        x, y, z = change.apply_to_direction(up).tolist()
+        up = (x, y, z)
+    return replace(
+        sidecar,
+        cameras=tuple(
+            replace(c, camera=change.apply_to_camera(c.camera)) for c in sidecar.cameras
+        ),
+        up=up,
+        metres_per_unit=None if scale is None else scale / change.scale,
+        target=None if target is None else changed_box(target, change),
+    )
 
 
 def write_sidecar(scene: Scene, path: Path, splat_sha256: tuple[str, ...]) -> None:

@@ -21,7 +21,7 @@ from scene.capture import Capture
 from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.io.load import load_gaussians
-from scene.normalisation import DATAPARSER_FILE, read_normalisation
+from scene.normalisation import DATAPARSER_FILE
 from scene.reconstruct.capture_folder import write_capture_folder
 from scene.reconstruct.options import ReconstructOptions
 from scene.reconstruct.photos import load_photos
@@ -80,10 +80,10 @@ def train_with_nerfstudio(
     run = work / "runs" / _EXPERIMENT / "splatfacto" / _RUN
     config = _wanted(run / "config.yml", "ns-train")
     _run(_export_command(programs, settings, config, work / "export"), line)
-    exported = load_gaussians(_wanted(work / "export" / "splat.ply", "ns-export"), "normalised")
-    change = read_normalisation(_wanted(run / DATAPARSER_FILE, "ns-train"))
-    gaussians = change.inverse().apply_to_gaussians(exported.gaussians)
-    return gaussians, f"{len(start.points)} points ({start.source})"
+    change = _wanted(run / DATAPARSER_FILE, "ns-train")
+    splat = _wanted(work / "export" / "splat.ply", "ns-export")
+    exported = load_gaussians(splat, normalisation=change)
+    return exported.gaussians, f"{len(start.points)} points ({start.source})"
 
 
 def _train_command(

@@ -172,7 +172,7 @@ def test_a_sidecar_that_the_source_may_not_use_is_not_replaced_unasked(tmp_path)
     beside = tmp_path / "plaza.scene.json"
     before = beside.read_bytes()
     save_ply(some_gaussians(5), tmp_path / "plaza.ply")
-    with pytest.raises(InputError, match=r"belongs to another version of plaza\.ply"):
+    with pytest.raises(InputError, match="belongs to another version"):
         convert(tmp_path / "plaza.ply", tmp_path / "plaza.spz")
     assert beside.read_bytes() == before and not (tmp_path / "plaza.spz").exists()
     convert(tmp_path / "plaza.ply", tmp_path / "plaza.spz", overwrite=True)

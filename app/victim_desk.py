@@ -49,9 +49,11 @@ class VictimDesk:
     """Loads each victim once and keeps the order in which they were chosen.
 
     Safe to use from several threads; only `load` and the slots' own loading take long.
+    on_change: called, from loading threads, when one begins or ends to load; must be quick.
     """
 
     def __init__(self, label: str, loader: Loader | None = None) -> None:
+        self.on_change: Callable[[], None] = lambda: None
         self.label = label
         self._loader = loader or _load
         self._lock = threading.Lock()
@@ -123,6 +125,7 @@ class VictimDesk:
                 return victim
             self._loading.add(spec)
             self._problems.pop(spec, None)
+        self.on_change()
         try:
             victim = self._load_in_turn(spec)
         except InputError as error:
@@ -132,6 +135,7 @@ class VictimDesk:
         finally:
             with self._lock:
                 self._loading.discard(spec)
+            self.on_change()
         return victim
 
     def _load_in_turn(self, spec: str) -> Victim:

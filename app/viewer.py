@@ -93,6 +93,7 @@ class Viewer:
         self._painter: Worker[None] = Worker(lambda _: self._show_view(), self.notify)
         self._refresher: Worker[None] = Worker(lambda _: self._refresh_scores(), self.notify)
         self._usher: Worker[None] = Worker(lambda _: self._make_way(), self.notify)
+        self._herald: Worker[None] = Worker(lambda _: self._show_state(), self.notify)
         self._dragger: Worker[tuple[Vector, Vector]] = Worker(
             lambda at: self.actions.patch.drag(*at, done=False), self.notify
         )
@@ -106,10 +107,11 @@ class Viewer:
         self.panels: Layout = build_layout(self)
         add_commands(self)
         server.on_client_connect(self._client_came)
-        server.on_client_disconnect(lambda _: self._usher.post_latest(None))
+        server.on_client_disconnect(self.viewport.see_off)
         self.show_scene()
         session.on_view = lambda: self._painter.post_latest(None)
         session.on_rows = self.refresh_scores_soon
+        session.victims.on_change = lambda: self._herald.post_latest(None)
         self.worker.post_latest(session.condition)
 
     def stop(self) -> None:
@@ -121,6 +123,7 @@ class Viewer:
         self._refresher.stop()
         self._dragger.stop()
         self._usher.stop()
+        self._herald.stop()
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
 
@@ -251,6 +254,12 @@ class Viewer:
         self.panels.victims.refresh()
         time.sleep(max(REFRESH_S, 4 * (time.monotonic() - start)))
 
+    def _show_state(self) -> None:
+        """Which victims are loading, ready or failed, and the sweep's state; no row is read."""
+        self.panels.victims.refresh()
+        self.panels.envelope.refresh_troubles()
+        self.panels.sweep.refresh_state()
+
     def _show_view(self) -> None:
         """Show what the current view's scores have come to."""
         scores = self.session.view
@@ -308,14 +317,14 @@ class Viewer:
         first.far = self.viewport.unit * 300
 
     def _client_came(self, client: Any) -> None:
+        self.viewport.welcome(client)
         client.camera.on_update(lambda _: self._usher.post_latest(None))
-        self._usher.post_latest(None)
         self._show_frame_to(client)
 
     def _make_way(self) -> None:
-        """Take away the markers that a browser's camera stands in."""
-        clients = self.server.get_clients().values()
-        self.viewport.make_way([np.array(client.camera.position) for client in clients])
+        """Take away the markers that a browser's own camera stands in."""
+        clients = self.server.get_clients().items()
+        self.viewport.make_way({ident: client.camera.position for ident, client in clients})
 
 
 def best_kind(kinds: Sequence[str]) -> str:

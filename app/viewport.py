@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from app.captures import far_views
+from app.client_domes import ClientDomes
 from app.display import display_copy, most_important, storage_scale
-from app.dome import Dome, beside, build_dome, marker_mesh
+from app.dome import Dome, build_dome
 from app.gizmo import Gizmo, OnDrag
 from scene.camera import Camera
 from scene.gaussians import Gaussians, matrices_to_quaternions
@@ -27,15 +28,10 @@ OUTLINE_COLOR = (255, 214, 10)
 TARGET_COLOR = (0, 200, 120)
 VIEW_COLOR = (255, 255, 255)
 CAPTURE_COLOR = (150, 150, 160)
-MARKER_SIZE = 0.032
 FAR_SIZE = 0.55
 """Of markers far from every capture camera, in sizes of the others."""
-CLEARANCE = 3.0
-"""A browser's camera that is nearer to a marker, in marker sizes, would see nothing else."""
-VANISHED = 1e-4
-"""Size of a marker that is out of sight; zero has no inverse matrix."""
 MARKERS = ("dome", "view", "captures")
-"""Groups of nodes that take clicks or hide surfaces."""
+"""What takes clicks or hide surfaces."""
 BOX_EDGES = [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if not i & bit]
 
 
@@ -70,12 +66,9 @@ class Viewport:
         self._lock = threading.RLock()
         self._scene = server.scene
         self._session = session
-        self._on_marker = on_marker
         self._on_capture = on_capture
         self._nodes: dict[str, list[Any]] = {}
-        self._dome_node: Any = None
-        self._dome_scales = np.empty(0, np.float32)
-        self._eyes: list[Any] = []
+        self._domes = ClientDomes(server, on_marker)
         self.dome: Dome | None = None
         self.display_budget = display_budget
         self.kind = "clean"
@@ -219,53 +212,30 @@ class Viewport:
             and old.conditions == self.dome.conditions
             and np.allclose(old.positions, self.dome.positions)
         )
-        if same and self._dome_node is not None:
-            self._dome_node.batched_colors = linear_colors(self.dome.colors)
+        if same:
+            self._domes.recolor(self.dome)
             return
-        self._clear("dome")
-        self._dome_node = None
-        if len(self.dome) == 0:
-            return
-        camera = session.anchor_camera
-        vertices, faces = marker_mesh(camera.width / camera.height)
         far = far_views(session.scene, self.dome.cameras, session.pivot)
-        self._dome_scales = np.where(far, FAR_SIZE, 1.0).astype(np.float32)
-        self._dome_node = self._scene.add_batched_meshes_simple(
-            "/dome",
-            vertices * np.float32(MARKER_SIZE * self.unit),
-            faces,
-            batched_wxyzs=self.dome.wxyzs,
-            batched_positions=self.dome.positions,
-            batched_colors=linear_colors(self.dome.colors),
-            batched_scales=self._scales(),
-            lod="off",
-            flat_shading=True,
-            side="double",
-            cast_shadow=False,
-            receive_shadow=False,
-            visible=self._shows("dome"),
-        )
-        self._dome_node.on_click(self._marker_clicked)
-        self._keep("dome", self._dome_node)
+        sizes = np.where(far, FAR_SIZE, 1.0).astype(np.float32)
+        self._domes.show(self.dome, sizes, self.unit)
 
     @_alone
-    def make_way(self, eyes: list[Any]) -> None:
-        """Take away the markers that browsers' cameras stand in; they return when those leave.
+    def welcome(self, client: Any) -> None:
+        """Show the dome to a browser that came."""
+        self._domes.welcome(client)
 
-        eyes: positions, (3,) world units, of every browser's camera. A marker is the same for all.
+    @_alone
+    def see_off(self, client: Any) -> None:
+        """Forget a browser that left."""
+        self._domes.see_off(client)
+
+    @_alone
+    def make_way(self, eyes: Mapping[int, ArrayLike]) -> None:
+        """Take away, for each browser, the markers that its own camera stands in.
+
+        eyes: client id -> position of its camera, (3,) world units.
         """
-        self._eyes = eyes
-        if self._dome_node is None:
-            return
-        scales = self._scales()
-        if not np.array_equal(scales, self._dome_node.batched_scales):
-            self._dome_node.batched_scales = scales
-
-    def _scales(self) -> Any:
-        """(N,) sizes of the dome's markers by what stands where."""
-        assert self.dome is not None
-        near = beside(self.dome.positions, self._eyes, CLEARANCE * MARKER_SIZE * self.unit)
-        return np.where(near, np.float32(VANISHED), self._dome_scales)
+        self._domes.make_way(eyes)
 
     @_alone
     def refresh_view(self, picture: NDArray[np.uint8] | None) -> None:
@@ -285,6 +255,7 @@ class Viewport:
         for group in ("outline", "target", *MARKERS):
             for node in self._nodes.get(group, []):
                 node.visible = self._shows(group)
+        self._domes.set_visible(self._shows("dome"))
         if self._standing_at is not None and self.captures_shown:
             for node in self._nodes.get("captures", [])[self._standing_at :][:1]:
                 node.visible = False
@@ -298,10 +269,6 @@ class Viewport:
         self._scene.add_light_directional(
             "/lights/above", intensity=0.8, position=self._session.scene.up
         )
-
-    def _marker_clicked(self, event: Any) -> None:
-        if event.instance_index is not None:
-            self._on_marker(int(event.instance_index), event.client)
 
     def _frustum(
         self, name: str, camera: Camera, color: tuple[int, int, int], size: float, **options: Any
@@ -356,11 +323,6 @@ class Viewport:
     def _clear(self, group: str) -> None:
         for node in self._nodes.pop(group, []):
             node.remove()
-
-
-def linear_colors(colors: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(N, 3) sRGB colors as viser's batched meshes want them: it takes the bytes for linear."""
-    return np.rint((colors / 255.0) ** 2.2 * 255).astype(np.uint8)
 
 
 def fly(client: viser.ClientHandle, camera: Camera, distance: float) -> None:

@@ -24,11 +24,16 @@ class SweepActions(ActionGroup):
             scoring.service.resume()
         else:
             scoring.start(choice.plan(self._session.condition))
-        self._viewer.refresh_scores_soon()
+        self._show_at_once()
 
     @not_in_presentations("sweeping")
     def stop(self) -> None:
         """End the sweep; what was scored stays."""
         if self._session.scoring is not None:
             self._session.scoring.service.stop()
+        self._show_at_once()
+
+    def _show_at_once(self) -> None:
+        """The state now; the numbers, which wait for views being scored, when they are read."""
+        self._viewer.panels.sweep.refresh_state()
         self._viewer.refresh_scores_soon()

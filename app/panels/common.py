@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -62,9 +63,18 @@ def put(field: Any, value: Any) -> None:
 
 
 def put_html(element: Any, content: str) -> None:
-    """Assign an HTML element's content, if it is another one. Only our own words may be in it."""
+    """Assign an HTML element's content, if it is another one.
+
+    Only our own words may be in it, and what `plain_name` or `html.escape` made of others'.
+    """
     if element.content != content:
         element.content = content
+
+
+def plain_name(name: str, most: int = 30) -> str:
+    """A name, cut short, in letters, digits and ` .:_-` only: it can mean nothing in HTML."""
+    plain = re.sub(r"[^A-Za-z0-9 .:_-]", "_", name)
+    return plain if len(plain) <= most else plain[: most - 3] + "..."
 
 
 def put_options(menu: Any, options: tuple[str, ...], value: str | None = None) -> None:

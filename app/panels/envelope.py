@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 NO_VICTIM = "(no victim)"
 NO_AXIS = "(no sweep yet)"
-MAP_ASPECT = 0.42
-CURVE_ASPECT = 0.58
+MAP_ASPECT = 0.4
+CURVE_ASPECT = 0.5
 """Height over width (viser's text says the opposite)."""
 CAUTION_COLOR = "#b34700"
 PLOT_CONFIG = {"displayModeBar": False, "responsive": True}

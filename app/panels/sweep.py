@@ -45,12 +45,13 @@ class SweepPanel:
     def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
         self._viewer = viewer
         self._session = viewer.session
+        self._build_controls(gui, not viewer.present)
         with gui.add_folder("View"):
             self.sliders = {name: self._slider(gui, axis) for name, axis in AXES.items()}
             reset = gui.add_button("Back to the anchor view", icon=_icon("HOME"))
             reset.on_click(lambda _: viewer.post(lambda: viewer.go_to(Condition()), self._say))
             self._build_views(gui)
-        with gui.add_folder("Sweep", visible=not viewer.present):
+        with gui.add_folder("What is swept", visible=not viewer.present):
             self._build_sweep(gui)
         self.notice = Notice(gui)
 
@@ -62,13 +63,21 @@ class SweepPanel:
 
     def refresh(self) -> None:
         """Show the plan's size, the service's state and the progress."""
+        self.refresh_state()
+        if self._session.scoring is None:
+            self._estimate.set("")
+            self._viewer.panels.victims.show_estimate("embed a patch first")
+        else:
+            self._show_estimate()
+
+    def refresh_state(self) -> None:
+        """Show the service's state and the progress only: quick, no stored row is read."""
         scoring = self._session.scoring
         if scoring is None:
             self._state.set("no patch embedded yet")
-            self._estimate.set("")
-            self._viewer.panels.victims.show_estimate("embed a patch first")
             put(self._progress, 0.0)
             self._start.disabled = True
+            self._stop.disabled = True
             return
         status = scoring.status()
         self._start.disabled = False
@@ -77,7 +86,6 @@ class SweepPanel:
         self._stop.disabled = status.state == "idle"
         put(self._progress, 100.0 * status.done / max(status.total, 1))
         self._state.set(status.text)
-        self._show_estimate()
 
     def toggle(self) -> None:
         """Start, pause or resume, whichever comes next. Raises InputError."""
@@ -159,8 +167,31 @@ class SweepPanel:
         )
         return slider
 
-    def _build_sweep(self, gui: viser.GuiApi) -> None:
+    def _build_controls(self, gui: viser.GuiApi, shown: bool) -> None:
+        """Start, stop and progress first, in sight on small screens too."""
         viewer = self._viewer
+        self._state = Fact(gui, "State", multiline=True)
+        self._progress = gui.add_progress_bar(0.0)
+        self._estimate = Fact(
+            gui, "Estimate", multiline=True, hint="Of the sweep that is set under 'What is swept'"
+        )
+        self._estimate.visible = shown
+        self._start = gui.add_button(
+            "Start", color="blue", icon=_icon("PLAYER_PLAY"), visible=shown
+        )
+        self._stop = gui.add_button(
+            "Stop", icon=_icon("PLAYER_STOP"), disabled=True, visible=shown
+        )
+        self._start.on_click(lambda _: viewer.post(self.toggle, self._say))
+        self._stop.on_click(lambda _: self._stop_pressed())
+
+    def _stop_pressed(self) -> None:
+        """Say at once that the press arrived, whatever the worker is busy with."""
+        self._stop.disabled = True
+        self._state.set("stopping…")
+        self._viewer.post(self._viewer.actions.sweep.stop, self._say)
+
+    def _build_sweep(self, gui: viser.GuiApi) -> None:
         preset = gui.add_dropdown("Preset", tuple(PRESETS))
         names = tuple(LABELS.values())
         self._x = gui.add_dropdown(
@@ -178,17 +209,10 @@ class SweepPanel:
             "noise": gui.add_checkbox("noise", False),
             "shuffled": gui.add_checkbox("shuffled", False),
         }
-        self._estimate = Fact(gui, "Estimate", multiline=True)
-        self._start = gui.add_button("Start", color="blue", icon=_icon("PLAYER_PLAY"))
-        self._stop = gui.add_button("Stop", icon=_icon("PLAYER_STOP"), disabled=True)
-        self._progress = gui.add_progress_bar(0.0)
-        self._state = Fact(gui, "State")
         preset.on_update(by_people(lambda event: self._use_preset(event.target.value)))
         fields: tuple[Any, ...] = (self._x, self._x_count, self._y, self._y_count, self._variants)
         for field in (*fields, *self._kinds.values()):
             field.on_update(by_people(self._changed))
-        self._start.on_click(lambda _: viewer.post(self.toggle, self._say))
-        self._stop.on_click(lambda _: viewer.post(viewer.actions.sweep.stop, self._say))
 
     def _use_preset(self, name: str) -> None:
         x, nx, y, ny = PRESETS[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
 from app.draw import (
@@ -15,7 +16,8 @@ from app.draw import (
     marked,
     tiled,
 )
-from app.panels.common import Fact, Notice, put_html
+from app.panels.common import Fact, Notice, plain_name, put_html
+from app.saved_views import name_of
 
 if TYPE_CHECKING:
     import viser
@@ -33,31 +35,41 @@ class VictimViewPanel:
 
     def __init__(self, gui: viser.GuiApi, session: Session) -> None:
         self._session = session
+        self._where = gui.add_html("")
         self._image = gui.add_image(_waiting(session), format="jpeg", jpeg_quality=88)
-        self._legend = gui.add_html(legend(0))
-        self._where = Fact(gui, "View", multiline=True)
+        self._legend = gui.add_html(legend(()))
         self._answers = Fact(gui, "Answers", multiline=True)
         self.notice = Notice(gui)
 
     def refresh(self, scores: ViewScores | None) -> None:
         """Show `scores`, or that none are there yet; a view not yet drawn leaves the last one."""
         victims = self._session.readings.victims()
-        put_html(self._legend, legend(len(victims)))
+        put_html(self._legend, legend(victims))
         if scores is None:
             self._image.image = _waiting(self._session)
             self._answers.set("")
+            put_html(self._where, "")
             return
-        self._where.set(describe_view(scores))
+        self._show_where(scores)
         if not scores.pictures:
             return
         self._image.image = contact_sheet(scores, victims)
         self._answers.set(answers_text(scores, victims))
 
 
+    def _show_where(self, scores: ViewScores) -> None:
+        """Above the pictures: of which condition they are. What failed is plain text below."""
+        if scores.error:
+            self.notice.say(f"could not be drawn: {scores.error}")
+            return
+        self.notice.clear()
+        words = f"<b>{escape(name_of(scores.condition))}</b>: {escape(describe_view(scores))}"
+        style = "font-size:11.5px;line-height:1.35;padding:0 0.75em 0.3em"
+        put_html(self._where, f'<div style="{style}">{words}</div>')
+
+
 def describe_view(scores: ViewScores) -> str:
     """One line on what can be said of the view: observability, distance to the photos, time."""
-    if scores.error:
-        return f"could not be drawn: {scores.error}"
     if not scores.scored:
         far = ", extrapolated (far from every photo)" if scores.extrapolated else ""
         return f"not scored: embed a patch first{far}"
@@ -99,7 +111,7 @@ def answers_text(scores: ViewScores, victims: tuple[str, ...] = ()) -> str:
     """
     lines = []
     for victim in scores.victims():
-        number = f"victim {victims.index(victim) + 1}: " if victim in victims else ""
+        number = f"{victims.index(victim) + 1}: " if victim in victims else ""
         lines.append(number + victim)
         for kind in SHOWN_KINDS:
             said = scores.said.get((victim, kind))
@@ -139,8 +151,11 @@ def _waiting(session: Session) -> Pixels:
     return tiled([(kind, blank(TILE_WIDTH, height, "not drawn yet")) for kind in SHOWN_KINDS])
 
 
-def legend(victims: int) -> str:
-    """HTML, of our own words and colors only. victims: how many have boxes."""
+def legend(victims: tuple[str, ...]) -> str:
+    """HTML of our own words and colors, and the victims' names as far as they are plain.
+
+    victims: names in the order that gives them their colors and numbers.
+    """
 
     def key(color: tuple[int, int, int], text: str, edge: str = "solid") -> str:
         return (
@@ -154,7 +169,8 @@ def legend(victims: int) -> str:
         + key(GROUND_TRUTH, "ground truth")
         + key(FOOTPRINT, "patch footprint", "dashed")
         + "".join(
-            key(VICTIM_COLORS[i % len(VICTIM_COLORS)], f"victim {i + 1}") for i in range(victims)
+            key(VICTIM_COLORS[i % len(VICTIM_COLORS)], f"{i + 1}: {plain_name(name)}")
+            for i, name in enumerate(victims)
         )
         + "</div>"
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from app.client_domes import CLEARANCE, MARKER_SIZE, ClientDomes
 from app.dome import STATE_COLOR, beside, build_dome, marker_mesh
 from envelope.condition import AXES, Condition, condition_camera
 from scene.camera import Camera
@@ -66,3 +69,89 @@ def test_markers_beside_any_browsers_camera_are_told():
     assert beside(positions, [[0.9, 0, 0.1], [0, 2, 0.2]], 0.3).tolist() == [False, True, True]
     assert beside(positions, [], 0.3).tolist() == [False, False, False]
     assert beside(positions[:0], [[0, 0, 0]], 0.3).shape == (0,)
+
+
+class _Node:
+    """What viser's batched meshes are to us."""
+
+    def __init__(self, **fields) -> None:
+        self.__dict__.update(fields)
+        self.removed = False
+
+    def on_click(self, handler) -> None:
+        self.click = handler
+
+    def remove(self) -> None:
+        self.removed = True
+
+
+class _Client:
+    """A browser: its scene keeps what was added to it."""
+
+    def __init__(self, client_id: int, position) -> None:
+        self.client_id = client_id
+        self.camera = SimpleNamespace(position=np.asarray(position, float))
+        self.scene = self
+        self.nodes: list[_Node] = []
+
+    def add_batched_meshes_simple(self, name, vertices, faces, **fields) -> _Node:
+        self.nodes.append(_Node(name=name, vertices=vertices, **fields))
+        return self.nodes[-1]
+
+
+def _domes(*clients, clicked=lambda index, client: None):
+    server = SimpleNamespace(clients=list(clients))
+    server.get_clients = lambda: {c.client_id: c for c in server.clients}
+    return server, ClientDomes(server, clicked)
+
+
+def _three(states=("works", "holds", "unscored")):
+    conditions = [Condition(azimuth_deg=a) for a in (-40, 0, 40)]
+    return build_dome(list(zip(conditions, states, strict=True)), ANCHOR, PIVOT, UP)
+
+
+def test_a_marker_is_taken_away_only_for_the_browser_that_stands_in_it():
+    dome = _three()
+    there, away = _Client(1, dome.positions[1]), _Client(2, [50, 50, 50])
+    _, domes = _domes(there, away)
+    domes.show(dome, np.float32([1, 1, 0.5]), unit=3.0)
+    (mine,), (other,) = there.nodes, away.nodes
+    assert mine.batched_scales == pytest.approx([1, 1e-4, 0.5])
+    assert other.batched_scales == pytest.approx([1, 1, 0.5])
+    # they change places: each gets back what the other loses
+    domes.make_way({1: [50, 50, 50], 2: dome.positions[2]})
+    assert mine.batched_scales == pytest.approx([1, 1, 0.5])
+    assert other.batched_scales == pytest.approx([1, 1, 1e-4])
+    # just outside the clearance nothing is taken away
+    reach = CLEARANCE * MARKER_SIZE * 3.0
+    domes.make_way({2: dome.positions[2] + [0, 0, 1.01 * reach]})
+    assert other.batched_scales == pytest.approx([1, 1, 0.5])
+
+
+def test_browsers_that_come_later_get_the_dome_and_those_that_left_are_not_spoken_to():
+    first, late = _Client(1, [50, 50, 50]), _Client(2, [50, 50, 50])
+    server, domes = _domes(first)
+    domes.show(_three(), np.ones(3, np.float32), 3.0)
+    domes.set_visible(False)
+    server.clients.append(late)
+    domes.welcome(late)
+    domes.welcome(late)
+    assert len(late.nodes) == 1 and not late.nodes[0].visible
+    assert late.nodes[0].batched_positions == pytest.approx(_three().positions)
+    domes.recolor(_three(("holds", "holds", "holds")))
+    assert (first.nodes[0].batched_colors == late.nodes[0].batched_colors).all()
+    server.clients.remove(first)
+    domes.see_off(first)
+    domes.show(_three(), np.ones(3, np.float32), 3.0)
+    assert not first.nodes[0].removed and len(first.nodes) == 1
+    assert late.nodes[0].removed and len(late.nodes) == 2
+
+
+def test_a_click_names_the_marker_and_its_browser():
+    clicks = []
+    here = _Client(7, [0, 0, 0])
+    _, domes = _domes(here, clicked=lambda index, client: clicks.append((index, client)))
+    domes.show(_three(), np.ones(3, np.float32), 3.0)
+    here.nodes[0].click(SimpleNamespace(instance_index=2, client=here))
+    here.nodes[0].click(SimpleNamespace(instance_index=None, client=here))
+    assert clicks == [(2, here)]

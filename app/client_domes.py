@@ -1,0 +1,115 @@
+"""The dome's markers in every browser: each browser has its own, for its own camera's sake.
+
+A browser whose camera stands in a marker would see one color only; that marker is taken away for
+this browser until its camera leaves, and stays for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from app.dome import Dome, beside, marker_mesh
+
+MARKER_SIZE = 0.032
+"""Of a marker, in distances from the anchor to the pivot."""
+CLEARANCE = 3.0
+"""A browser's camera that is nearer to a marker, in marker sizes, would see nothing else."""
+VANISHED = 1e-4
+"""Size of a marker that is out of sight; zero has no inverse matrix."""
+
+
+class ClientDomes:
+    """One batched mesh per connected browser. Not safe for several threads: its owner locks.
+
+    on_click(index, client): called from viser's threads.
+    """
+
+    def __init__(self, server: Any, on_click: Callable[[int, Any], None]) -> None:
+        self._server = server
+        self._on_click = on_click
+        self._nodes: dict[int, Any] = {}
+        self._dome: Dome | None = None
+        self._sizes: NDArray[np.float32] = np.empty(0, np.float32)
+        self._size = 1.0
+        self._visible = True
+
+    def show(self, dome: Dome, sizes: NDArray[np.float32], unit: float) -> None:
+        """Draw `dome` in every browser. sizes: (N,) relative ones. unit: world length of one."""
+        here = self._server.get_clients()
+        for ident, node in self._nodes.items():
+            if ident in here:
+                node.remove()
+        self._nodes.clear()
+        self._dome, self._sizes, self._size = dome, sizes, MARKER_SIZE * unit
+        for client in here.values():
+            self.welcome(client)
+
+    def recolor(self, dome: Dome) -> None:
+        """The same markers in other colors."""
+        self._dome = dome
+        for node in self._nodes.values():
+            node.batched_colors = linear_colors(dome.colors)
+
+    def welcome(self, client: Any) -> None:
+        """Draw the markers in a browser that came."""
+        dome = self._dome
+        if dome is None or len(dome) == 0 or client.client_id in self._nodes:
+            return
+        vertices, faces = marker_mesh(dome.cameras[0].width / dome.cameras[0].height)
+        node = client.scene.add_batched_meshes_simple(
+            "/dome",
+            vertices * np.float32(self._size),
+            faces,
+            batched_wxyzs=dome.wxyzs,
+            batched_positions=dome.positions,
+            batched_colors=linear_colors(dome.colors),
+            batched_scales=self._scales(client.camera.position),
+            lod="off",
+            flat_shading=True,
+            side="double",
+            cast_shadow=False,
+            receive_shadow=False,
+            visible=self._visible,
+        )
+        node.on_click(self._clicked)
+        self._nodes[client.client_id] = node
+
+    def see_off(self, client: Any) -> None:
+        """Forget a browser that left."""
+        self._nodes.pop(client.client_id, None)
+
+    def make_way(self, eyes: Mapping[int, ArrayLike]) -> None:
+        """Take away what each browser's camera stands in, and bring back what it has left.
+
+        eyes: client id -> position of its camera, (3,) world units.
+        """
+        for ident, eye in eyes.items():
+            node = self._nodes.get(ident)
+            if node is not None:
+                scales = self._scales(eye)
+                if not np.array_equal(scales, node.batched_scales):
+                    node.batched_scales = scales
+
+    def set_visible(self, visible: bool) -> None:
+        """Hide all markers or bring them back."""
+        self._visible = visible
+        for node in self._nodes.values():
+            node.visible = visible
+
+    def _scales(self, eye: ArrayLike) -> NDArray[np.float32]:
+        assert self._dome is not None
+        near = beside(self._dome.positions, eye, CLEARANCE * self._size)
+        return np.where(near, np.float32(VANISHED), self._sizes)
+
+    def _clicked(self, event: Any) -> None:
+        if event.instance_index is not None:
+            self._on_click(int(event.instance_index), event.client)
+
+
+def linear_colors(colors: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """(N, 3) sRGB colors as viser's batched meshes want them: it takes the bytes for linear."""
+    return np.rint((colors / 255.0) ** 2.2 * 255).astype(np.uint8)

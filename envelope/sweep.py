@@ -101,10 +101,15 @@ class SweepPlan:
         )
 
     def at_end(self, name: str, both: bool) -> tuple[Condition, ...]:
-        """The cells at the largest value of an axis; also at the smallest when `both`."""
+        """The cells at the largest value of an axis; also at the smallest when `both`.
+
+        An end lies beyond the base: a sweep over azimuths 0 to 60 has no oblique end at 0.
+        """
         if name not in self.axes:
             return ()
-        ends = {max(self.axes[name])} | ({min(self.axes[name])} if both else set())
+        values, start = self.axes[name], getattr(self.base, name)
+        ends = {v for v in (max(values),) if v > start}
+        ends |= {v for v in (min(values),) if both and v < start}
         return tuple(c for c in self._cells if getattr(c, name) in {_stored(name, e) for e in ends})
 
     def to_dict(self) -> dict[str, Any]:

@@ -111,12 +111,15 @@ class ScoreStore:
     def add_settings(
         self, settings_hash: str, victim: str, kind: str, fields: Mapping[str, Any]
     ) -> None:
-        """Say what a settings hash stands for and make it the current one of (victim, kind)."""
+        """Say what a settings hash stands for and make it the current one of (victim, kind).
+
+        What is kept beside the hashed fields, such as the conventional threshold, is that of now.
+        """
         values = (settings_hash, victim, kind, json.dumps(dict(fields), default=str), time.time())
         with self._writing() as db:
             db.execute(
                 "INSERT INTO settings VALUES (?,?,?,?,?) "
-                "ON CONFLICT(hash) DO UPDATE SET used = excluded.used",
+                "ON CONFLICT(hash) DO UPDATE SET used = excluded.used, fields = excluded.fields",
                 values,
             )
 

@@ -108,6 +108,9 @@ def test_scores_of_older_settings_are_kept_but_not_mixed_in(tmp_path: Path) -> N
     store.add_settings("h1", "det", "clean", {"weights": "a"})  # back to the first
     assert [s.settings_hash for s in store.scores()] == ["h1"]
     assert store.settings() == {"h1": {"weights": "a"}, "h2": {"weights": "b"}}
+    # what no answer depends on, such as the conventional threshold, is that of the last time
+    store.add_settings("h1", "det", "clean", {"weights": "a", "threshold": 0.3})
+    assert store.settings()["h1"]["threshold"] == 0.3
 
 
 def test_ids_depend_on_what_they_should() -> None:

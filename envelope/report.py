@@ -15,7 +15,7 @@ from envelope.condition import AXES
 from envelope.outcome import Criterion, judge, most_confident
 from envelope.run import Reading, Run
 from envelope.store import Row
-from envelope.summary import cautions, summarize
+from envelope.summary import cautions, omission_notes, summarize
 from envelope.sweep import SweepPlan
 
 _STYLE = """
@@ -217,7 +217,7 @@ def _victim_table(victim: Mapping[str, Any]) -> str:
     note = f"task {criterion['task']}, gamma {criterion['gamma']}, tau {criterion['tau']}"
     if errors:
         note += f"; {errors} answers were errors and are in no count"
-    note = "; ".join([note, *cautions(victim)])
+    note = "; ".join([note, *omission_notes(victim), *cautions(victim)])
     return (
         f"<p class='note'>{escape(note)}</p><table><tr><th></th><th>rate</th><th>95 %</th>"
         f"<th>samples</th><th>conditions</th><th>interval</th></tr>{lines}</table>"

@@ -240,7 +240,7 @@ def _victim_lines(name: str, victim: Mapping[str, Any]) -> list[str]:
         lines += [
             f"  {_region_text(measure, region)}" for measure, region in victim["regions"].items()
         ]
-    lines += [f"  {caution}" for caution in cautions(victim)]
+    lines += [f"  {note}" for note in (*omission_notes(victim), *cautions(victim))]
     errors = sum(found["errors"] for found in victim["kinds"].values())
     if errors:
         lines.append(f"  {errors} answers were errors and are in no count")
@@ -253,6 +253,15 @@ def cautions(victim: Mapping[str, Any]) -> list[str]:
     right = {kind: rate["value"] for kind, rate in victim["right"].items()}
     found = asr_caution(right), partial_caution(states.count("unscored"), len(states))
     return [caution for caution in found if caution]
+
+
+def omission_notes(victim: Mapping[str, Any]) -> list[str]:
+    """Per render kind, which omissions there were, where some are not plainly empty answers."""
+    return [
+        f"omissions on {kind}: " + ", ".join(f"{n} {why}" for why, n in sorted(counts.items()))
+        for kind, counts in ((k, found["omissions"]) for k, found in victim["kinds"].items())
+        if set(counts) - {"empty"}
+    ]
 
 
 def _rate_text(rate: Mapping[str, Any]) -> str:

@@ -56,6 +56,7 @@ def test_report_needs_no_network_and_inlines_plotly_once(run: Run, tmp_path: Pat
     assert text.count("Plotly.newPlot('plot-") == 6
     assert len({*re.findall(r'id="(plot-\d+)"', ours)}) == 6
     assert "Wilson" in text or "bootstrap" in text
+    assert "omissions on gray: 6 malformed" in text
 
 
 def test_victims_words_are_never_markup(run: Run, tmp_path: Path) -> None:
@@ -113,6 +114,9 @@ def test_summary_text_says_what_it_rests_on(run: Run) -> None:
     assert re.search(r"right on clean +1\.00 \[", text)
     assert "6/6 samples, 3 conditions" in text
     assert "not ranked" in text
+    # malformed and refused answers count as omissions, and are told apart from empty ones
+    assert "omissions on adversarial: 6 malformed" in text
+    assert "omissions on adversarial: 6 empty" not in text
     assert "\x1b" not in text and "<" not in text.replace("rude </td><b>", "")
 
 

@@ -3,18 +3,16 @@
 The factory is called without arguments, or with what stands behind the question mark as keyword
 arguments (`my_models:make?weights=a.pt`), and returns something that follows one of the protocols
 of `envelope.victims.protocols`. Its answers are checked, so that a mistake is a sentence and not a
-number.
+number. `user_identity` says which edits make it another model.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from envelope.victims.hashes import files_sha256
 from envelope.victims.protocols import (
     Classification,
     Detections,
@@ -35,6 +32,7 @@ from envelope.victims.protocols import (
 )
 from envelope.victims.roster import Request
 from envelope.victims.spec_text import shown_spec
+from envelope.victims.user_identity import identity
 from scene.errors import InputError
 
 _ANSWERS: dict[str, type] = {
@@ -162,8 +160,11 @@ def _module(head: str, spec: str) -> ModuleType:
 
 
 def _from_file(path: Path, spec: str) -> ModuleType:
+    """The file as a module; modules beside it can be imported, as when Python runs the file."""
     if not path.is_file():
         raise InputError(f"victim {spec!r}: there is no file {path}")
+    if (folder := str(path.resolve().parent)) not in sys.path:
+        sys.path.append(folder)
     found = importlib.util.spec_from_file_location(f"advscene_user_{path.stem}", path)
     assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)
@@ -202,44 +203,6 @@ def _checked(made: Any, module: ModuleType, request: Request) -> Victim:
     if not (width > 0 and height > 0):
         raise InputError(f"victim {spec!r}: info.input_size wants pixels, found {width}x{height}")
     victim: Victim = UserVictim(
-        made, replace(info, name=spec, weights_hash=_identity(made, module, info, request))
+        made, replace(info, name=spec, weights_hash=identity(made, module, info, request.options))
     )
     return victim
-
-
-def _identity(made: Any, module: ModuleType, info: VictimInfo, request: Request) -> str:
-    """Hash of what can change the answers: its own hash, options, code and networks.
-
-    A file that an option names counts with its content.
-    """
-    digest = hashlib.sha256(info.weights_hash.encode())
-    for option, text in sorted(request.options.items()):
-        digest.update(f"{option}={text}\n".encode())
-        if text and Path(text).is_file():
-            digest.update(files_sha256([Path(text)]).encode())
-    source = getattr(module, "__file__", None)
-    if source:
-        digest.update(Path(source).read_bytes())
-    for value in _networks(made):
-        for name, tensor in sorted(value.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(_bytes(tensor))
-    return digest.hexdigest()
-
-
-def _bytes(tensor: Any) -> bytes:
-    """Of any dtype, bfloat16 included."""
-    import torch
-
-    content: bytes = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
-    return content
-
-
-def _networks(made: Any) -> Sequence[Any]:
-    """The torch modules that the victim is or holds directly."""
-    if "torch" not in sys.modules:
-        return []
-    from torch import nn
-
-    held = [made, *vars(made).values()] if hasattr(made, "__dict__") else [made]
-    return [value for value in held if isinstance(value, nn.Module)]

@@ -184,32 +184,6 @@ def test_what_is_no_module(models: Path) -> None:
     assert not is_user_spec("demo-detector")
 
 
-NESTED = """
-import torch
-class Holder:
-    def __init__(self, weights):
-        self.net = torch.nn.Linear(2, 2).to(torch.bfloat16)
-def make(weights="a"):
-    model = Model(answer=BOX)
-    model.held = [Holder(weights)]
-    model.head = torch.nn.Linear(1, 1).to(torch.bfloat16)
-    torch.nn.init.ones_(model.head.weight), torch.nn.init.ones_(model.head.bias)
-    return model
-"""
-
-
-def test_the_hash_follows_options_and_the_files_they_name(models: Path) -> None:
-    """Networks deep inside a model are not seen; answers of other weights had the same key."""
-    write(models, "um_nested", NESTED)
-    (models / "a.pt").write_bytes(b"one")
-    (models / "b.pt").write_bytes(b"one")
-    first = load_victim("um_nested:make?weights=a.pt").info.weights_hash
-    assert load_victim("um_nested:make?weights=a.pt").info.weights_hash == first
-    assert load_victim("um_nested:make?weights=b.pt").info.weights_hash != first
-    (models / "a.pt").write_bytes(b"two")
-    assert load_victim("um_nested:make?weights=a.pt").info.weights_hash != first
-
-
 @pytest.mark.parametrize(
     ("box", "name", "message"),
     [

@@ -86,6 +86,8 @@ def load_scene(
     sidecar, sidecar_notes = fitting_sidecar(path, digest, loaded.default_frame)
     for note in sidecar_notes:
         log.warning("%s: %s", path, note)
+    if loaded.dropped.total:
+        log.warning("%s: %d unusable Gaussians are left out", path, loaded.dropped.total)
     if loaded.from_default is not None:
         sidecar = moved_sidecar(sidecar, loaded.from_default)
     cameras, camera_notes = (sidecar.cameras, []) if sidecar.cameras else _cameras_beside(path)
@@ -150,10 +152,11 @@ def _cameras_beside(path: Path) -> tuple[tuple[CaptureCamera, ...], list[str]]:
     if found is None:
         return (), []
     try:
-        cameras = read_cameras_json(found)
+        cameras, unused = read_cameras_json(found)
     except InputError as error:
         return (), [f"cameras were not read: {error}"]
-    return cameras, [f"{len(cameras)} cameras are from {found.name}"]
+    left_out = f"; {unused} that it marks as unused are left out" if unused else ""
+    return cameras, [f"{len(cameras)} cameras are from {found.name}{left_out}"]
 
 
 def _choose_up(

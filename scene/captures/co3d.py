@@ -24,7 +24,7 @@ from scene.captures.pictures import (
 from scene.captures.rotation import nearest_rotation
 from scene.errors import InputError
 from scene.io.json_file import finite_number
-from scene.io.points import load_points
+from scene.io.points import PointCloud, load_points
 from scene.up import estimate_up
 
 FRAMES_FILE = "frame_annotations.jgz"
@@ -149,7 +149,7 @@ class _Reader:
                 f"{self.category}: none of the {listed} pictures of sequence {self.sequence} "
                 f"exists (the first is {self.missing[0]!r:.120})"
             )
-        points, colors, note = self._points()
+        cloud, note = self._points()
         notes = [*usage_notes(listed, self.missing), *photo_notes(self.frames), *note]
         if self.without_pose:
             notes.append(f"{self.without_pose} frames without a viewpoint are left out")
@@ -158,25 +158,24 @@ class _Reader:
         cameras = [frame.camera for frame in self.frames]
         return Capture(
             frames=tuple(self.frames),
-            points=points,
-            point_colors=colors,
+            points=cloud.points if cloud else None,
+            point_colors=cloud.colors if cloud else None,
             up=estimate_up(cameras),
             up_source=f"estimated from {len(cameras)} cameras",
             format="CO3D",
             notes=(f"CO3D sequence {self.sequence} of {self.category.name}", *notes),
         )
 
-    def _points(
-        self,
-    ) -> tuple[NDArray[np.float64] | None, NDArray[np.float32] | None, list[str]]:
+    def _points(self) -> tuple[PointCloud | None, tuple[str, ...]]:
         name = _point_cloud_name(self.category, self.sequence)
         if name is None:
-            return None, None, []
+            return None, ()
         parts = name.split("/", 1)
         path = inside(self.category, parts[-1], self.category / SEQUENCES_FILE)
         if len(parts) != 2 or not path.is_file():
-            return None, None, [f"the point cloud {name:.120} is missing"]
-        return *load_points(path), []
+            return None, (f"the point cloud {name:.120} is missing",)
+        cloud = load_points(path)
+        return cloud, cloud.notes
 
 
 def _point_cloud_name(category: Path, sequence: str) -> str | None:

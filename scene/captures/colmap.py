@@ -23,6 +23,7 @@ from scene.captures.pictures import (
 )
 from scene.errors import InputError
 from scene.gaussians import quaternions_to_matrices
+from scene.io.points import dropped_points_notes
 from scene.up import estimate_up
 
 _MODEL_FOLDERS = ("", "sparse/0", "sparse", "reconstruction", "colmap/sparse/0", "dense/sparse")
@@ -107,15 +108,20 @@ def load_colmap(folder: Path) -> Capture:
         up=estimate_up([frame.camera for frame in frames]),
         up_source=f"estimated from {len(frames)} cameras",
         format=f"COLMAP {'binary' if binary else 'text'}",
-        notes=(*usage_notes(len(model.images), missing), *_notes(frames)),
+        notes=(
+            *usage_notes(len(model.images), missing),
+            *_notes(frames, masks),
+            *dropped_points_notes(model.dropped_points, len(model.points)),
+        ),
     )
 
 
-def _notes(frames: list[Frame]) -> list[str]:
+def _notes(frames: list[Frame], masks: Path | None) -> list[str]:
     notes = photo_notes(frames)
     masked = sum(frame.mask is not None for frame in frames)
-    if 0 < masked < len(frames):
-        notes.append(f"{len(frames) - masked} of {len(frames)} frames have no mask")
+    if masks is not None and masked < len(frames):
+        folder = f"the folder {masks.resolve().name} has none for them"
+        notes.append(f"{len(frames) - masked} of {len(frames)} frames have no mask: {folder}")
     return notes
 
 

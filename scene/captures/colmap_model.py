@@ -59,10 +59,14 @@ class ColmapImage:
 
 @dataclass(frozen=True, eq=False)
 class ColmapModel:
-    """A whole model. point_ids: (P,); points: (P, 3) world; colors: (P, 3) sRGB in [0, 1]."""
+    """A whole model. point_ids: (P,); points: (P, 3) world; colors: (P, 3) sRGB in [0, 1].
+
+    dropped_points: how many are left out because they are not finite.
+    """
 
     cameras: dict[int, ColmapCamera]
     images: tuple[ColmapImage, ...]
     point_ids: NDArray[np.int64]
     points: NDArray[np.float64]
     colors: NDArray[np.float32]
+    dropped_points: int = 0

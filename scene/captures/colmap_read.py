@@ -49,7 +49,8 @@ def _model(
     ids = np.array([row[0] for row in rows], dtype=np.int64)
     finite = np.isfinite(table).all(axis=1)
     colors = np.clip(table[finite, 3:] / 255, 0, 1).astype(np.float32)
-    return ColmapModel(cameras, tuple(images), ids[finite], table[finite, :3], colors)
+    dropped = int((~finite).sum())
+    return ColmapModel(cameras, tuple(images), ids[finite], table[finite, :3], colors, dropped)
 
 
 def _camera(source: str, id: int, model: str, width: int, height: int, params: Any) -> ColmapCamera:

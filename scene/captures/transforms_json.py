@@ -25,7 +25,7 @@ from scene.captures.pictures import (
 from scene.captures.rotation import nearest_rotation
 from scene.errors import InputError
 from scene.io.json_file import finite_number, read_json_object
-from scene.io.points import load_points
+from scene.io.points import PointCloud, load_points
 from scene.normalisation import Normalisation
 from scene.up import estimate_up
 
@@ -84,7 +84,7 @@ class _Reader:
         self.frames: list[Frame] = []
         self.missing: list[str] = []
         self.notes: list[str] = []
-        self.points: tuple[NDArray[np.float64], NDArray[np.float32] | None] | None = None
+        self.cloud: PointCloud | None = None
         self.applied: Normalisation | None = None
         self.missing_masks = 0
 
@@ -115,10 +115,11 @@ class _Reader:
     def _read_extras(self, file: Path, shared: dict[str, Any]) -> None:
         if any(shared.get(name) is not None for name in ("applied_transform", "applied_scale")):
             self.applied = _applied(file, shared)
-        if isinstance(name := shared.get("ply_file_path"), str) and self.points is None:
+        if isinstance(name := shared.get("ply_file_path"), str) and self.cloud is None:
             cloud = inside(self.folder, name, file)
             if cloud.is_file():
-                self.points = load_points(cloud)
+                self.cloud = load_points(cloud)
+                self.notes += self.cloud.notes
             else:
                 self.notes.append(f"the point cloud {name} is missing")
 
@@ -140,12 +141,11 @@ class _Reader:
         notes = [*usage_notes(listed, self.missing), *photo_notes(self.frames)]
         if self.missing_masks:
             notes.append(f"{self.missing_masks} listed masks are missing")
-        points, colors = self.points or (None, None)
         cameras = [frame.camera for frame in self.frames]
         return Capture(
             frames=tuple(self.frames),
-            points=points,
-            point_colors=colors,
+            points=self.cloud.points if self.cloud else None,
+            point_colors=self.cloud.colors if self.cloud else None,
             up=estimate_up(cameras),
             up_source=f"estimated from {len(cameras)} cameras",
             format="transforms.json",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scene.camera import Camera
 from scene.capture import Capture, Frame, FrameBox, LabelledBox, changed_frame
 from scene.captures.lens import Lens
+from scene.captures.pictures import photo_notes
 from scene.captures.waymo_data import (
     CAMERA_NAMES,
     LABEL_NAMES,
@@ -48,7 +49,8 @@ def waymo_capture(segment: WaymoSegment, path: Path) -> Capture:
     Each picture is taken as a whole at its own pose. Raises InputError.
     """
     if not segment.pictures:
-        raise InputError(f"{path}: the Waymo segment {segment.name} has no pictures")
+        listed = f", {segment.empty.total()} are listed without bytes" if segment.empty else ""
+        raise InputError(f"{path}: the Waymo segment {segment.name} has no pictures{listed}")
     times = {time: i for i, time in enumerate(sorted({p.time_us for p in segment.pictures}))}
     order = sorted(segment.pictures, key=lambda p: (p.time_us, p.camera))
     frames = tuple(_frame(segment, picture, times, path) for picture in order)
@@ -85,10 +87,14 @@ def waymo_camera(
     return Camera(pose, lens.pinhole_K() if lens else K, *size), lens
 
 
+def _camera_name(number: int) -> str:
+    return CAMERA_NAMES.get(number, f"camera {number}")
+
+
 def _frame(
     segment: WaymoSegment, picture: WaymoPicture, times: dict[int, int], path: Path
 ) -> Frame:
-    name = CAMERA_NAMES.get(picture.camera, f"camera {picture.camera}")
+    name = _camera_name(picture.camera)
     source = f"{path}: {name} at {picture.time_us}"
     calibration = segment.calibrations.get(picture.camera)
     if calibration is None:
@@ -147,13 +153,23 @@ def _world_box(segment: WaymoSegment, box: WaymoBox3D) -> LabelledBox | None:
 
 def _notes(frames: tuple[Frame, ...], segment: WaymoSegment, placed: int) -> list[str]:
     notes = []
+    if segment.empty:
+        cameras = ", ".join(f"{_camera_name(c)} {n}" for c, n in sorted(segment.empty.items()))
+        notes.append(f"{segment.empty.total()} pictures are listed without bytes and left out "
+                     f"({cameras})")  # fmt: skip
+    shown = sum(len(frame.boxes) for frame in frames)
+    marked = segment.boxes_apart + sum(len(picture.boxes) for picture in segment.pictures)
+    if shown < marked:
+        notes.append(
+            f"{marked - shown} of {marked} boxes in pictures are left out: without extent, beyond "
+            f"the edges of the undistorted picture, or of a picture that is not there"
+        )
     if segment.vehicle_poses and placed < len(segment.boxes):
         notes.append(
             f"{len(segment.boxes) - placed} of {len(segment.boxes)} 3D boxes are left out: without "
             f"extent, or the vehicle's pose at their moment is not there"
         )
-    if any(frame.lens for frame in frames):
-        notes.append("lens distortion is taken out of the pictures as they are read")
+    notes += photo_notes(frames)
     moved = max(picture.moved_m for picture in segment.pictures)
     notes.append(
         "rolling shutter: each picture is taken as a whole at its own pose"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ from scene.errors import InputError
 DoubleArray = NDArray[np.float64]
 
 CAMERA_NAMES = {1: "FRONT", 2: "FRONT_LEFT", 3: "FRONT_RIGHT", 4: "SIDE_LEFT", 5: "SIDE_RIGHT"}
+NO_EXTENT = 0.0
+"""Side of a box that its label does not state; such a box is left out, and counted."""
 LABEL_NAMES = {1: "vehicle", 2: "pedestrian", 3: "sign", 4: "cyclist"}
 
 
@@ -69,13 +72,19 @@ class WaymoPicture:
 
 @dataclass(eq=False)
 class WaymoSegment:
-    """A drive. vehicle_poses: (4, 4) world from vehicle by frame time, for the 3D boxes."""
+    """A drive. vehicle_poses: (4, 4) world from vehicle by frame time, for the 3D boxes.
+
+    empty: how many pictures of each camera are listed without bytes. boxes_apart: how many boxes
+    are marked in pictures that are not there.
+    """
 
     name: str
     calibrations: dict[int, WaymoCalibration] = field(default_factory=dict)
     vehicle_poses: dict[int, DoubleArray] = field(default_factory=dict)
     pictures: list[WaymoPicture] = field(default_factory=list)
     boxes: list[WaymoBox3D] = field(default_factory=list)
+    empty: Counter[int] = field(default_factory=Counter)
+    boxes_apart: int = 0
     notes: list[str] = field(default_factory=list)
 
 

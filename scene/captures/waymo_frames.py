@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from scene.captures.pictures import FileSlice
 from scene.captures.tfrecord import read_records
 from scene.captures.waymo_data import (
+    NO_EXTENT,
     WaymoBox2D,
     WaymoBox3D,
     WaymoPicture,
@@ -64,7 +66,8 @@ def _read_frame(frame: Message, path: Path, offset: int, segment: WaymoSegment) 
     for image in frame.messages(4):
         camera = image.number(1)
         jpeg = image.message(2)
-        if jpeg is None:
+        if jpeg is None or jpeg.start == jpeg.end:
+            segment.empty[camera] += 1
             continue
         own = _transform(image, 3)
         segment.pictures.append(
@@ -74,13 +77,14 @@ def _read_frame(frame: Message, path: Path, offset: int, segment: WaymoSegment) 
                 FileSlice(path, offset + jpeg.start, jpeg.end - jpeg.start),
                 pose_matrix(own, f"{image.source}: pose") if own else None,
                 _moved(image),
-                seen.get(camera, ()),
+                seen.pop(camera, ()),
             )
         )
+    segment.boxes_apart += sum(map(len, seen.values()))
     labels = frame.messages(6)
     if len(labels) > _MAX_LABELS:
         raise InputError(f"{frame.source}: holds {len(labels)} laser labels, too many to be true")
-    segment.boxes += [box for label in labels if (box := _box_3d(label, time_us)) is not None]
+    segment.boxes += [_box_3d(label, time_us) for label in labels]
 
 
 def _moved(image: Message) -> float:
@@ -95,23 +99,25 @@ def _moved(image: Message) -> float:
 
 def _camera_boxes(frame: Message) -> dict[int, tuple[WaymoBox2D, ...]]:
     """What people marked in the pictures, by camera."""
-    found = {}
+    found: dict[int, tuple[WaymoBox2D, ...]] = {}
     for camera in frame.messages(8):
         boxes = []
         for label in camera.messages(2):
             box = label.message(1)
-            if box is not None:
-                x, y, size_x, size_y = (box.double(n) for n in (1, 2, 5, 4))
-                boxes.append(WaymoBox2D(label.number(3), (x, y), (size_x, size_y), label.text(4)))
-        found[camera.number(1)] = tuple(boxes)
+            x, y, size_x, size_y = _numbers(box, (1, 2, 5, 4))
+            boxes.append(WaymoBox2D(label.number(3), (x, y), (size_x, size_y), label.text(4)))
+        name = camera.number(1)
+        found[name] = (*found.get(name, ()), *boxes)
     return found
 
 
-def _box_3d(label: Message, time_us: int) -> WaymoBox3D | None:
-    box = label.message(1)
-    if box is None:
-        return None
-    x, y, z, width, length, height, heading = (box.double(n) for n in range(1, 8))
+def _numbers(box: Message | None, fields: Iterable[int]) -> list[float]:
+    """A box's doubles; of a label without a box no extent."""
+    return [box.double(n) if box else NO_EXTENT for n in fields]
+
+
+def _box_3d(label: Message, time_us: int) -> WaymoBox3D:
+    x, y, z, width, length, height, heading = _numbers(label.message(1), range(1, 8))
     return WaymoBox3D(
         label.number(3), (x, y, z), (length, width, height), heading, label.text(4), time_us
     )

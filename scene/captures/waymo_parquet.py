@@ -123,8 +123,12 @@ def _read_pictures(
     pose = f"{part}pose.transform"
     speed = [f"{part}velocity.linear_velocity.{axis}" for axis in "xyz"]
     shutter = [f"{part}rolling_shutter_params.camera_{n}_time" for n in ("trigger", "readout_done")]
+    empty = _empty_cells(path, f"{part}image")
     for i, row in enumerate(_rows(path, (_TIME, _CAMERA), (pose, *speed, *shutter))):
         camera, time_us = _camera_number(row[_CAMERA], path), _time(row, path)
+        if i in empty:
+            drive.empty[camera] += 1
+            continue
         velocity = np.array([_finite(row.get(n)) for n in speed])
         seconds = _finite(row.get(shutter[1])) - _finite(row.get(shutter[0]))
         moved = float(np.linalg.norm(velocity)) * seconds if 0 < seconds < 1 else 0.0
@@ -136,9 +140,10 @@ def _read_pictures(
                 ParquetCell(path, f"{part}image", i),
                 pose_matrix(stated, f"{path}: {pose}") if stated else None,
                 moved if np.isfinite(moved) else 0.0,
-                tuple(seen.get((time_us, camera), ())),
+                tuple(seen.pop((time_us, camera), ())),
             )
         )
+    drive.boxes_apart = sum(map(len, seen.values()))
 
 
 def _camera_boxes(path: Path) -> dict[tuple[int, int], list[WaymoBox2D]]:
@@ -252,6 +257,24 @@ class ParquetCell:
         if not isinstance(value, bytes):
             raise InputError(f"{self.path}: {self.column}: row {self.row} holds no picture")
         return value
+
+
+def _empty_cells(path: Path, column: str) -> set[int]:
+    """Rows of a column that hold nothing; read only where the file's statistics count some."""
+    file = _open(path)
+    if column not in file.schema_arrow.names:
+        raise InputError(f"{path}: has no column {column!r}")
+    found: set[int] = set()
+    first = 0
+    for group in range(file.metadata.num_row_groups):
+        facts = file.metadata.row_group(group)
+        chunks = (facts.column(i) for i in range(facts.num_columns))
+        counted = [c.statistics for c in chunks if c.path_in_schema == column and c.statistics]
+        if any(c.has_null_count and c.null_count for c in counted):
+            cells = _group_column(path, column, group)
+            found |= {first + i for i, cell in enumerate(cells.is_null().to_pylist()) if cell}
+        first += facts.num_rows
+    return found
 
 
 def _group_of(path: Path, row: int) -> tuple[int, int]:

@@ -21,27 +21,29 @@ def find_cameras_json(splat: Path) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def read_cameras_json(path: Path) -> tuple[CaptureCamera, ...]:
-    """Read either layout. Raises InputError that names the entry.
+def read_cameras_json(path: Path) -> tuple[tuple[CaptureCamera, ...], int]:
+    """Read either layout: the cameras, and how many are left out as "unused".
+
+    Raises InputError that names the entry.
 
     INRIA: a list of id, img_name, width, height, position, rotation (world_from_camera), fx, fy.
     Poses: {w, h, fl_x, fl_y, cx, cy, frames: [{file, w2c, split}]}; cameras of a split other than
-    "train" are held out, those of "unused" left out.
+    "train" are held out.
     """
     fields = read_json(path)
     shared: dict[str, Any] = fields if isinstance(fields, dict) else {}
     entries = shared.get("frames") if shared else fields
     if not isinstance(entries, list):
         raise InputError(f"{path}: wanted a list of cameras")
-    entries = [e for e in entries if not isinstance(e, dict) or e.get("split") != "unused"]
+    used = [e for e in entries if not isinstance(e, dict) or e.get("split") != "unused"]
     read = _posed_entry if shared else _inria_entry
     cameras = []
-    for i, entry in enumerate(entries):
+    for i, entry in enumerate(used):
         try:
             cameras.append(read(entry, shared))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise InputError(f"{path}: camera {i} cannot be read: {error}") from error
-    return tuple(cameras)
+    return tuple(cameras), len(entries) - len(used)
 
 
 def _inria_entry(entry: dict[str, Any], _: dict[str, Any]) -> CaptureCamera:

@@ -53,7 +53,9 @@ def test_a_point_lands_on_the_hand_computed_pixel_and_back(tmp_path, write):
     capture = load_capture(write(tmp_path))
     (frame,) = capture.frames
     assert frame.name == "a b.png"
-    assert capture.notes == ("1 of 2 frames used: 1 pictures are missing (absent.png)",)
+    assert capture.notes[0] == "1 of 2 frames used: 1 pictures are missing (absent.png)"
+    lost = ("1 of 2 points hold NaN or infinity and are left out",)
+    assert capture.notes[1:] == (lost if write is write_text else ())
     # (1, 2, 7) turns to (-2, 1, 7), moves to (-1, 3, 10): x = 41 - 100/10, y = 28 + 120 * 3/10
     pixel, depth = frame.camera.project([1, 2, 7])
     np.testing.assert_allclose(pixel, [31, 64])
@@ -140,6 +142,14 @@ def test_masks_are_found_by_either_name(tmp_path, name):
     assert frame.mask.meaning == "use"
     # zeros and ones mean black and white
     np.testing.assert_allclose(frame.load_mask((4, 1)), [[0, 0, 1, 1]])
+
+
+def test_masks_that_go_with_no_picture_are_said(tmp_path):
+    folder = write_text(tmp_path)
+    (folder / "masks").mkdir()
+    Image.new("L", (80, 60)).save(folder / "masks" / "other.png")
+    notes = load_capture(folder).notes
+    assert "1 of 1 frames have no mask: the folder masks has none for them" in notes
 
 
 def test_masks_beside_the_capture_are_not_its_own(tmp_path):

@@ -20,7 +20,9 @@ def test_colors_are_brought_to_one(tmp_path, kind, values):
         *(f"property float {n}" for n in "xyz"), *(f"property {kind} {n}" for n in names),
         "end_header", f"1 2 3 {values}", "4 5 nan 0 0 0", "",
     ]))  # fmt: skip
-    points, colors = load_points(path)
+    cloud = load_points(path)
+    points, colors = cloud.points, cloud.colors
     np.testing.assert_array_equal(points, [[1, 2, 3]])
+    assert cloud.notes == ("1 of 2 points hold NaN or infinity and are left out",)
     assert colors is not None
     np.testing.assert_allclose(colors, [[0.2, 0.4, 1]], atol=1e-6)

@@ -280,3 +280,50 @@ def test_2d_boxes_end_at_the_pictures_edge():
     # what the flat picture no longer shows is no box in it
     assert _frame_box(WaymoBox2D(2, (0.2, 0.2), (0.1, 0.1), ""), camera, lens) is None
     assert _frame_box(WaymoBox2D(2, (90, 10), (10, 10), ""), camera, None) is None
+
+
+def test_pictures_without_bytes_are_said_by_camera(tmp_path):
+    void = made.message(_1=4)
+    first = made.frame(images=[void, made.image(1)])
+    second = made.frame(made.TIME + 100_000, images=[void, made.image(1, picture=b"")])
+    capture = load_capture(made.write_tfrecord(tmp_path / "a.tfrecord", first, second))
+    assert [f.name for f in capture.frames] == ["000_FRONT"]
+    wanted = "3 pictures are listed without bytes and left out (FRONT 1, SIDE_LEFT 2)"
+    assert wanted in capture.notes
+    # the box that people marked in the second frame's picture goes with it
+    assert any(note.startswith("1 of 2 boxes in pictures are left out") for note in capture.notes)
+    with pytest.raises(InputError, match="no pictures, 1 are listed without bytes"):
+        load_capture(made.write_tfrecord(tmp_path / "b.tfrecord", made.frame(images=[void])))
+
+
+def test_empty_picture_cells_are_said_by_camera(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    made.write_parquet(tmp_path)
+    path = tmp_path / "camera_image" / "segment-x.parquet"
+    table = pq.read_table(path)
+    column = "[CameraImageComponent].image"
+    cells = pa.array([None, table[column][1].as_py()], pa.binary())
+    pq.write_table(table.set_column(table.schema.names.index(column), column, cells), path)
+    capture = load_capture(tmp_path)
+    (front,) = capture.frames
+    assert front.name == "000_FRONT"
+    assert front.load_image()[0, 0, 0] == pytest.approx(200 / 255, abs=0.02)
+    assert "1 pictures are listed without bytes and left out (SIDE_LEFT 1)" in capture.notes
+
+
+def test_labels_without_a_box_are_counted(tmp_path):
+    labels = [made.laser_label(), made.message(_3=1, _4="boxless")]
+    capture = load_capture(made.write_tfrecord(tmp_path / "a.tfrecord", made.frame(labels=labels)))
+    assert len(capture.boxes) == 1
+    assert any(note.startswith("1 of 2 3D boxes are left out") for note in capture.notes)
+
+
+def test_a_box_beyond_the_picture_is_counted(tmp_path):
+    # centre (-6, 20), 10 along x: it ends a pixel before the picture begins
+    label = made.message(_1=made.message(_1=-6.0, _2=20.0, _4=6.0, _5=10.0), _3=2, _4="walker")
+    data = made.frame() + made.message(_8=made.message(_1=1, _2=label))
+    capture = load_capture(made.write_tfrecord(tmp_path / "a.tfrecord", data))
+    assert [box.xyxy for frame in capture.frames for box in frame.boxes] == [(25, 17, 35, 23)]
+    assert any(note.startswith("1 of 2 boxes in pictures") for note in capture.notes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,12 +11,8 @@ from scene.camera import Camera
 from scene.errors import InputError
 from scene.gaussians import Gaussians, matrices_to_quaternions
 from scene.harmonics import rotate_harmonics
-from scene.io.json_file import finite_number, read_json_object
 
 DoubleArray = NDArray[np.float64]
-
-DATAPARSER_FILE = "dataparser_transforms.json"
-"""Where nerfstudio keeps the normalisation of a run, beside its config.yml."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,21 +88,3 @@ def _product(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[n
     matrix = np.array([[w, -x, -y, -z], [x, w, -z, y], [y, z, w, -x], [z, -y, x, w]])
     product = right.astype(np.float64) @ matrix.T
     return np.asarray(product / np.linalg.norm(product, axis=1, keepdims=True), dtype=np.float32)
-
-
-def read_normalisation(path: str | Path) -> Normalisation:
-    """Read dataparser_transforms.json of nerfstudio: {"transform": 3x4, "scale": number}.
-
-    Its original frame is that of the data BEFORE ns-process-data's `applied_transform`: for a
-    COLMAP capture COLMAP's own. Raises InputError.
-    """
-    path = Path(path)
-    fields = read_json_object(path)
-    scale = finite_number(fields.get("scale", 1.0))
-    try:
-        transform = np.asarray(fields["transform"], dtype=np.float64)
-        return Normalisation(transform, float("nan") if scale is None else scale)
-    except KeyError as error:
-        raise InputError(f"{path}: wanted the fields transform and scale, found none") from error
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from error

@@ -14,14 +14,36 @@ import numpy as np
 
 from scene.errors import InputError
 from scene.gaussians import Gaussians
+from scene.io.json_file import finite_number, read_json_object
 from scene.io.loaded import LoadedGaussians
-from scene.normalisation import DATAPARSER_FILE, Normalisation, read_normalisation
+from scene.normalisation import Normalisation
+
+DATAPARSER_FILE = "dataparser_transforms.json"
+"""Where nerfstudio keeps the normalisation of a run, beside its config.yml."""
 
 Frame = Literal["original", "normalised"]
 
 _LEVELS_UP = 3
 # Of a Gaussian's standard deviation, moving it by less is not seen.
 _COARSE = 0.1
+
+
+def read_normalisation(path: str | Path) -> Normalisation:
+    """Read dataparser_transforms.json of nerfstudio: {"transform": 3x4, "scale": number}.
+
+    Its original frame is that of the data BEFORE ns-process-data's `applied_transform`: for a
+    COLMAP capture COLMAP's own. Raises InputError.
+    """
+    path = Path(path)
+    fields = read_json_object(path)
+    scale = finite_number(fields.get("scale", 1.0))
+    try:
+        transform = np.asarray(fields["transform"], dtype=np.float64)
+        return Normalisation(transform, float("nan") if scale is None else scale)
+    except KeyError as error:
+        raise InputError(f"{path}: wanted the fields transform and scale, found none") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def find_above(path: Path, name: str) -> Path | None:

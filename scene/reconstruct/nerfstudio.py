@@ -20,8 +20,8 @@ import numpy as np
 from scene.capture import Capture
 from scene.errors import InputError
 from scene.gaussians import Gaussians
+from scene.io.frames import DATAPARSER_FILE
 from scene.io.load import load_gaussians
-from scene.normalisation import DATAPARSER_FILE
 from scene.reconstruct.capture_folder import write_capture_folder
 from scene.reconstruct.options import ReconstructOptions
 from scene.reconstruct.photos import load_photos

@@ -11,7 +11,8 @@ from scene.camera import Camera
 from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.harmonics import harmonics, rotate_harmonics
-from scene.normalisation import Normalisation, read_normalisation
+from scene.io.frames import read_normalisation
+from scene.normalisation import Normalisation
 
 # a quarter turn about z, then moved by (10, 0, 0), then halved
 QUARTER = Normalisation(np.array([[0, -1, 0, 10], [1, 0, 0, 0], [0, 0, 1, 0.0]]), 0.5)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scene.capture import Capture, Frame, LabelledBox
 from scene.errors import InputError
 from scene.gaussians import Gaussians
+from scene.lifted_boxes import lift_boxes
 from scene.render.api import Backend, Renderer, make_renderer
 from scene.scene import Scene, TargetBox
 from scene.up import DEFAULT_UP, Axis
@@ -27,6 +28,8 @@ _MOVES_M = 0.5
 _OUTLIER_PERCENT = 1.0
 _SAME_TURN = 0.02
 _SAME_PLACE = 0.02
+# A lifted box is what the camera sees of an object: its middle lies before the whole box's.
+_SAME_BOX = 1.2
 _LABEL_ORDER = ("sign", "pedestrian", "cyclist", "vehicle")
 
 
@@ -61,7 +64,9 @@ def find_candidates(
 
     * masks of an object (CO3D): lifted to 3D, see `lift_masks`; one candidate;
     * 3D boxes (Waymo: signs, pedestrians, cyclists, vehicles): one candidate per object that
-      holds Gaussians; of an object seen at several moments the box of the middle one.
+      holds Gaussians; of an object seen at several moments the box of the middle one;
+    * boxes drawn in the photos (Waymo: pedestrians, cyclists, vehicles), lifted by the scene's
+      depth, see `lift_boxes`; where no 3D box of that label is already there.
 
     Returns an empty list where the data marks nothing: the user then clicks or draws a box.
     Takes about a second per million Gaussians and 10 masks; call it off the page's thread. Raises
@@ -73,7 +78,8 @@ def find_candidates(
     masked = [f for f in capture.frames if f.mask is not None and f.mask.meaning == "object"]
     if masked and (lifted := _masked_object(gaussians, masked, capture, backend)) is not None:
         found.append(lifted)
-    return found + _boxed_objects(gaussians, capture.boxes)
+    boxed = _boxed_objects(gaussians, capture.boxes)
+    return found + boxed + _drawn_objects(gaussians, capture, boxed, backend)
 
 
 def _check_frames(scene: Scene, capture: Capture) -> None:
@@ -202,6 +208,38 @@ def _boxed_objects(
         count = _count(gaussians, box)
         if count:
             found.append(TargetCandidate(label, _box_source(label, moments), box, count))
+    return _likeliest_first(found)
+
+
+def _drawn_objects(
+    gaussians: Gaussians, capture: Capture, known: list[TargetCandidate], backend: Backend
+) -> list[TargetCandidate]:
+    """Boxes of the photos, lifted; those that are in none of the candidates `known`."""
+    frames = [frame for frame in capture.frames if frame.boxes]
+    if not frames:
+        return []
+    found = []
+    for lifted in lift_boxes(gaussians, frames, backend):
+        if len(lifted.rows) < _LEAST_GAUSSIANS:
+            continue
+        points = gaussians.means[lifted.rows]
+        box = box_around(points, capture.up or DEFAULT_UP, lifted.label)
+        if any(c.label == lifted.label and _holds(c.box, box.center) for c in known):
+            continue
+        times = "once" if lifted.times == 1 else f"{lifted.times} times"
+        source = (
+            f"box of a {lifted.label or 'object'} drawn in photo {lifted.frame}, lifted by depth; "
+            f"seen {times}"
+        )
+        found.append(TargetCandidate(lifted.label, source, box, _count(gaussians, box)))
+    return _likeliest_first(found)
+
+
+def _holds(box: TargetBox, point: NDArray[np.float64]) -> bool:
+    return bool((np.abs((point - box.center) @ box.axes.T) <= _SAME_BOX * box.half_sizes).all())
+
+
+def _likeliest_first(found: list[TargetCandidate]) -> list[TargetCandidate]:
     order = {name: i for i, name in enumerate(_LABEL_ORDER)}
     return sorted(found, key=lambda c: (order.get(c.label, len(order)), -c.count))
 

@@ -9,7 +9,7 @@ import pytest
 
 from scene.camera import Camera
 from scene.candidates import box_around, find_candidates, lift_masks
-from scene.capture import Capture, Frame, FrameMask, LabelledBox
+from scene.capture import Capture, Frame, FrameBox, FrameMask, LabelledBox
 from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.normalisation import Normalisation
@@ -119,6 +119,56 @@ def test_boxes_that_hold_gaussians_signs_first_and_moving_ones_said():
     # the middle moment's box
     assert car.box.center[0] == 0.1
     assert car.source == "box of a vehicle, seen 3 times; moves 4.0 m, so that the scene shows it smeared"
+
+
+def drawn(azimuth_deg: float, label: str = "pedestrian", track: str = "t", grow: float = 0.0) -> Frame:
+    """The photo's frame with the box around the ellipsoid's outline drawn in it."""
+    frame = masked_frame(azimuth_deg)
+    assert frame.mask is not None and frame.mask.pixels is not None
+    y, x = np.nonzero(frame.mask.pixels)
+    edges = (x.min() - grow, y.min() - grow, x.max() + 1 + grow, y.max() + 1 + grow)
+    box = FrameBox(label, tuple(float(e) for e in edges), track)
+    return replace(frame, mask=None, boxes=(box,))
+
+
+def test_a_box_drawn_in_a_photo_is_lifted_by_depth():
+    gaussians, truth = scene()
+    (candidate,) = find_candidates(Scene(gaussians, "s"), Capture((drawn(0),), up=(0, 0, 1)))
+    assert candidate.label == "pedestrian"
+    assert candidate.source == "box of a pedestrian drawn in photo 0, lifted by depth; seen once"
+    # from (0, -3, 1) the ellipsoid is seen as wide as it is; its back only by its depth
+    np.testing.assert_allclose(candidate.box.center[[0, 2]], [0, 0.4], atol=0.1)
+    assert abs(candidate.box.center[1]) < 0.2
+    chosen = select_in_box(gaussians, candidate.box)
+    assert len(chosen) == candidate.count
+    assert truth[chosen.indices].mean() > 0.9
+    assert truth[chosen.indices].sum() > 0.7 * truth.sum()
+
+
+def test_of_a_drawn_track_the_largest_whole_box_counts_and_3d_boxes_come_first():
+    gaussians, _ = scene()
+    cut = drawn(30, grow=1.0)
+    cut = replace(cut, boxes=(replace(cut.boxes[0], xyxy=(0.0, 0.0, 200.0, 140.0)),))
+    frames = (drawn(0), drawn(90, grow=2.0), cut)
+    capture = Capture(frames, up=(0, 0, 1))
+    (candidate,) = find_candidates(Scene(gaussians, "s"), capture)
+    # 1.2 m wide from the front, 0.5 m from the side
+    assert "photo 0," in candidate.source and "seen 3 times" in candidate.source
+    boxed = replace(capture, boxes=(labelled("pedestrian", 0.0, "p", size=1.1),))
+    (candidate,) = find_candidates(Scene(gaussians, "s"), boxed)
+    assert candidate.source == "box of a pedestrian, seen once"
+    other = replace(capture, boxes=(labelled("vehicle", 0.0, "p", size=1.1),))
+    assert [c.label for c in find_candidates(Scene(gaussians, "s"), other)] == ["vehicle", "pedestrian"]
+
+
+def test_drawn_boxes_of_nothing_and_tiny_ones_are_no_candidates():
+    gaussians, truth = scene()
+    ball = gaussians.select(np.flatnonzero(truth))
+    frame = drawn(0)
+    sky = FrameBox("vehicle", (2.0, 2.0, 30.0, 20.0), "sky")
+    tiny = FrameBox("vehicle", (98.0, 68.0, 102.0, 72.0), "tiny")
+    capture = Capture((replace(frame, boxes=(sky, tiny)),), up=(0, 0, 1))
+    assert find_candidates(Scene(ball, "s"), capture) == []
 
 
 def test_a_box_around_points_turns_with_them_about_up():

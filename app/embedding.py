@@ -107,15 +107,30 @@ def embed_patch(
     return embed_kinds(scene, anchor, patch, kinds, settings, step, renderer, order.figures)
 
 
+def fidelity_table(adversarial: AdversarialScene) -> list[list[str]]:
+    """The figures that the embeddings reported: a heading, then a row per figure, in words.
+
+    Mean absolute differences in sRGB 0..1 unless a unit is given; a column per embedded kind.
+    """
+    measured = {k: r for k, r in adversarial.reports.items() if r.get("fidelity")}
+    notes = [" (stopped early)" if report.get("stopped") else "" for report in measured.values()]
+    heads = [kind + note for kind, note in zip(measured, notes, strict=True)]
+    table = [["mean abs. differences", *heads]] if measured else []
+    for name, key in FIGURES:
+        found = [report["fidelity"].get(key) for report in measured.values()]
+        if any(value is not None for value in found):
+            words = ["" if value is None else _figure(key, value) for value in found]
+            table.append([name, *words])
+    return table
+
+
 def fidelity_text(adversarial: AdversarialScene) -> str:
-    """The figures that the embeddings reported, a block per kind, L1 errors in sRGB."""
+    """`fidelity_table` as lines, a block per kind."""
+    heading, *rows = fidelity_table(adversarial) or [[]]
     lines = []
-    for kind, report in adversarial.reports.items():
-        figures = report.get("fidelity", {})
-        words = [f"  {name} {_figure(k, figures[k])}" for name, k in FIGURES if k in figures]
-        note = " (stopped early)" if report.get("stopped") else ""
-        if words:
-            lines += [f"{kind}{note}, mean absolute differences", *words]
+    for column, kind in enumerate(heading[1:], start=1):
+        lines.append(f"{kind}, mean absolute differences")
+        lines += [f"  {row[0]} {row[column]}" for row in rows if row[column]]
     return "\n".join(lines)
 
 

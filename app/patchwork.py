@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from app.embedding import EmbedOrder, EmbedProgress, embed_patch, fidelity_text
+from app.embedding import EmbedOrder, EmbedProgress, embed_patch, fidelity_table
 from app.gallery import Gallery
 from app.placing import (
     OutsidePair,
@@ -279,9 +279,9 @@ class Patchwork:
         made = embed_patch(self.scene, anchor, patch, self.renderer, order, progress)
         self._change(adversarial=made, embedded_patch=patch)
 
-    def fidelity_text(self) -> str:
-        """The embedding's figures, in words."""
-        return "" if self.adversarial is None else fidelity_text(self.adversarial)
+    def fidelity_table(self) -> list[list[str]]:
+        """The embedding's figures, a heading and a row each; empty without any."""
+        return [] if self.adversarial is None else fidelity_table(self.adversarial)
 
     def display_parts(self) -> dict[str, Gaussians]:
         """What all kinds share, under "shared", and what each kind has besides, under its name."""

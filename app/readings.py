@@ -135,7 +135,7 @@ class Readings:
         figure = heat_map(table, plan, victim, self.measure, ATTACKED, ring, INK)
         figure.update_layout(dragmode=False)
         _fix_margins(figure, right=58)
-        figure.update_layout(margin_t=24, margin_b=38)
+        figure.update_layout(margin_t=27, margin_b=38)
         _thin_out(figure, max(len(values) for values in plan.axes.values()))
         assert isinstance(figure, go.Figure)
         return figure

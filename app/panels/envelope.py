@@ -135,6 +135,11 @@ def _legend() -> str:
         f'background:rgb{STATE_COLOR[state]}"></span>{text}</span>'
         for state, text in STATE_TEXT.items()
     )
-    words = "small camera: extrapolated, far from every photo"
+    ring = "background:none;border:2px solid #e8418c"
+    keys += (
+        '<span style="white-space:nowrap;margin-right:10px"><span style="display:inline-block;'
+        f'width:9px;height:9px;border-radius:5px;margin-right:4px;{ring}"></span>this view</span>'
+    )
+    words = "small camera: extrapolated"
     keys += f'<span style="white-space:nowrap">{words}</span>'
     return f'<div style="font-size:11.5px;padding:0 0.75em 0.4em">{keys}</div>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from app.draw import Pixels, as_pixels, blank, fitted, on_checkers, tiled
 from app.embedding import EmbedOrder
 from app.jobs import Command
-from app.panels.common import Fact, Notice, by_people, put, put_options
+from app.panels.common import Fact, Notice, by_people, put, put_html, put_options
 
 if TYPE_CHECKING:
     import viser
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 PREVIEW_PX = 290
 GALLERY_COLUMNS = 5
 FRAME = (255, 150, 0)
+SMALL = "font-size:11.25px;line-height:1.35;padding:0 0.75em 0.4em"
+LEFT = "text-align:left;font-weight:normal"
+RIGHT = "text-align:right;font-weight:normal;font-variant-numeric:tabular-nums"
 NO_PATCH = "(no patches)"
 
 
@@ -37,6 +41,10 @@ class PatchPanel:
             self._build_place(gui)
         with gui.add_folder("Embed", visible=shown):
             self._build_embed(gui)
+        self._presented = Fact(gui, "Placed", multiline=True)
+        self._presented.visible = not shown
+        with gui.add_folder("Fidelity of the embedding"):
+            self._fidelity = gui.add_html("")
         with gui.add_folder("Outside pair", expand_by_default=False, visible=shown):
             self._build_pair(gui)
         self.notice = Notice(gui)
@@ -61,8 +69,9 @@ class PatchPanel:
         work = self._session.patchwork
         self._pair_state.set(work.pair_text())
         self._where.set(work.placement_text())
-        empty = "embed first" if work.adversarial is None else "not measured"
-        self._fidelity.set(work.fidelity_text() or empty)
+        empty = "not embedded yet" if work.adversarial is None else "not measured"
+        put_html(self._fidelity, table_html(work.fidelity_table(), empty))
+        self._presented.set(work.placement_text())
         self._undo.disabled = not work.can_undo
         self._embed.disabled = not work.can_embed
 
@@ -182,7 +191,6 @@ class PatchPanel:
             aspect=2.0,
             visible=False,
         )
-        self._fidelity = Fact(gui, "Fidelity", multiline=True)
         self._undo = gui.add_button("Undo", disabled=True)
         self._undo.on_click(lambda _: self._do(self._actions.undo))
 
@@ -218,6 +226,22 @@ class PatchPanel:
 
     def _say(self, text: str) -> None:
         self.notice.say(text)
+
+
+def table_html(rows: list[list[str]], empty: str) -> str:
+    """A table of our own words and numbers; its first row is the heading."""
+    if not rows:
+        return f'<div style="{SMALL}">{escape(empty)}</div>'
+    lines = []
+    for index, row in enumerate(rows):
+        tag = "th" if index == 0 else "td"
+        styles = [LEFT, *[RIGHT] * (len(row) - 1)]
+        cells = [
+            f'<{tag} style="{style}">{escape(cell)}</{tag}>'
+            for style, cell in zip(styles, row, strict=True)
+        ]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f'<table style="{SMALL};width:100%">{"".join(lines)}</table>'
 
 
 def gallery(patches: Sequence[Patch], chosen: Patch | None) -> Pixels:

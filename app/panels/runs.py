@@ -34,7 +34,6 @@ class RunsPanel:
         self._list = gui.add_dropdown("Runs", (NO_RUNS,), visible=not viewer.present)
         self._list.on_update(by_people(lambda _: self._describe()))
         self._about = Fact(gui, "About", multiline=True)
-        self._about.visible = not viewer.present
         opened = gui.add_button("Open this run", visible=not viewer.present)
         opened.on_click(lambda _: self._open())
         again = gui.add_button("Look again", visible=not viewer.present)
@@ -150,6 +149,9 @@ class RunsPanel:
 
     def _describe(self) -> None:
         folder = self._folders.get(self._list.value)
+        scoring = self._session.scoring
+        if self._viewer.present and scoring is not None:
+            folder = scoring.run.folder
         self._about.set(describe_run(folder) if folder else "")
 
     def _open(self) -> None:

@@ -40,6 +40,7 @@ class VictimsPanel:
             gui, "Sweep takes", multiline=True,
             hint="The sweep that the Sweep tab is set to, with these victims on this machine",
         )  # fmt: skip
+        self._estimate.visible = shown
         with gui.add_folder("Models"):
             self._build_roster(gui, shown)
         with gui.add_folder("What counts", visible=shown):

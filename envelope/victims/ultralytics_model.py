@@ -1,4 +1,4 @@
-"""ultralytics' detectors: YOLOv8, YOLO11, YOLO26, RT-DETR, and ONNX files that it exported.
+"""ultralytics' detectors: YOLOv8, YOLO11, YOLO26, RT-DETR; its ONNX files in `ultralytics_export`.
 
 ultralytics is AGPL-3.0 and an extra: it is imported when one of these victims is loaded, never
 before. Pictures are laid into the input here, with ultralytics' own resampling, and undone exactly.
@@ -13,7 +13,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +44,7 @@ LICENCE = "AGPL-3.0"
 _FILL = 114
 _MAX_BOXES = 100
 _SUPPRESSED_CELLS = 20
-_BAD_FILE = (TypeError, ValueError, RuntimeError, KeyError, AttributeError, OSError, ImportError,
+BAD_FILE = (TypeError, ValueError, RuntimeError, KeyError, AttributeError, OSError, ImportError,
              EOFError, pickle.UnpicklingError)  # fmt: skip
 
 
@@ -139,7 +139,9 @@ def load_ultralytics(
     if path.suffix == ".pt":
         return _from_checkpoint(path, name, options, threads)
     if path.suffix == ".onnx":
-        return _from_export(path, name, options, threads)
+        from envelope.victims.ultralytics_export import load_export
+
+        return load_export(path, name, options, threads)
     raise InputError(f"victim {name!r}: wanted a .pt or .onnx file, found {path.name}")
 
 
@@ -191,10 +193,10 @@ def read_checkpoint(path: Path, name: str) -> Any:
 
     try:
         model, _ = load_checkpoint(path.resolve())
-    except _BAD_FILE as error:
+    except BAD_FILE as error:
         raise InputError(
             f"victim {name!r}: {path} cannot be read as an ultralytics checkpoint without running "
-            f"code from it: {_first_line(error)}"
+            f"code from it: {first_line(error)}"
         ) from error
     if model.task != "detect":
         raise InputError(f"victim {name!r}: wanted a detector, found a model to {model.task}")
@@ -278,41 +280,6 @@ def _from_checkpoint(
     return WhiteUltralyticsDetector(model, head, place, info, threads)
 
 
-def _from_export(path: Path, name: str, options: Options, threads: int) -> UltralyticsDetector:
-    import_ultralytics()
-    from ultralytics.nn.autobackend import AutoBackend
-
-    try:
-        backend = AutoBackend(str(path), device=torch.device("cpu"))
-        height, width = backend.imgsz
-    except _BAD_FILE as error:
-        raise InputError(
-            f"victim {name!r}: {path} cannot be read as a model that ultralytics exported: "
-            f"{_first_line(error)}"
-        ) from error
-    if height != width or backend.task != "detect":
-        raise InputError(
-            f"victim {name!r}: wanted a detector with a square input, found one to {backend.task} "
-            f"of {width} x {height} pixels"
-        )
-    head: Head = "end2end" if getattr(backend, "end2end", False) else "dense"
-    if "rtdetr" in path.stem or "rt-detr" in str(getattr(backend, "description", "")).lower():
-        head = "rtdetr"
-    info = describe(path, name, head, (width, height), backend.names, options)
-    one_by_one = not getattr(backend, "dynamic", False)
-
-    def run(batch: torch.Tensor) -> torch.Tensor:
-        parts = batch.split(1) if one_by_one else [batch]
-        return torch.cat([torch.as_tensor(_first(backend(part))) for part in parts])
-
-    place = place_for(head, width, square=True)
-    return UltralyticsDetector(run, head, place, replace(info, licence=LICENCE), threads)
-
-
-def _first(raw: Any) -> Any:
-    return raw[0] if isinstance(raw, tuple | list) else raw
-
-
 def _input(images: Images, box: Letterbox) -> torch.Tensor:
     """(B, H, W, 3) uint8 -> (B, 3, h, w) float32 in [0, 1], resized as ultralytics resizes."""
     import cv2
@@ -380,6 +347,7 @@ def _logits(raw: Any, head: Head) -> torch.Tensor:
     return logits.transpose(1, 2)
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What of an error of the package goes into our own sentence."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

@@ -101,10 +101,23 @@ class Frame:
     boxes: tuple[FrameBox, ...] = ()
 
     def load_image(self, size: tuple[int, int] | None = None) -> FloatArray:
-        """The undistorted picture, (H, W, 3) float32 sRGB in [0, 1].
+        """The undistorted picture, (H, W, 3) float32 sRGB in [0, 1], over `matte`.
 
         size: (width, height) to shrink to by area averaging; it fits `camera.resized(*size)`.
         Raises InputError when the file is unreadable or has another size than the camera.
+        """
+        image, alpha = self.load_layers(size)
+        if alpha is None:
+            return image
+        behind = np.array(self.matte, dtype=np.float32) * (1 - alpha[..., None])
+        return np.asarray(image + behind, dtype=np.float32)
+
+    def load_layers(
+        self, size: tuple[int, int] | None = None
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """The undistorted picture over black, (H, W, 3), and its opacity (H, W) in [0, 1].
+
+        The opacity is None where no pixel is transparent. See `load_image`.
         """
         image = self._stored_image()
         found = image.shape[1::-1]
@@ -116,7 +129,12 @@ class Frame:
             )
         if self.lens is not None:
             image = self.lens.undistort(image)
-        return _shrunk(_over(image, self.matte), size)
+        unit = np.multiply(image, np.float32(1 / 255), dtype=np.float32)
+        if image.shape[2] == 3 or image[..., 3].min() == 255:
+            return _shrunk(np.ascontiguousarray(unit[..., :3]), size), None
+        unit[..., :3] *= unit[..., 3:]
+        layers = _shrunk(unit, size)
+        return layers[..., :3], layers[..., 3]
 
     def load_mask(self, size: tuple[int, int] | None = None) -> FloatArray | None:
         """The undistorted mask, (H, W) float32 in [0, 1], for the pixels of `load_image(size)`.
@@ -285,15 +303,6 @@ def _gray(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if image.shape[2] == 4 and (image[..., 3] < 255).any():
         return np.minimum(image[..., 0], image[..., 3])
     return image[..., 0]
-
-
-def _over(image: NDArray[np.uint8], matte: tuple[float, float, float]) -> FloatArray:
-    """(H, W, 3|4) uint8 to (H, W, 3) float32 with `matte` behind transparent pixels."""
-    unit = np.multiply(image, np.float32(1 / 255), dtype=np.float32)
-    if image.shape[2] == 3:
-        return unit
-    behind = np.array(matte, dtype=np.float32) * (1 - unit[..., 3:])
-    return np.asarray(unit[..., :3] * unit[..., 3:] + behind, dtype=np.float32)
 
 
 def _shrunk(image: FloatArray, size: tuple[int, int] | None) -> FloatArray:

@@ -167,15 +167,16 @@ class Reconstruct:
         from scene.reconstruct.train import measure
         from scene.scene import Scene, load_scene, save_scene
 
+        photos = load_photos(capture, self.long_side, self.masks)
         scene = Scene(
             result.gaussians, self.out.stem, capture.scene_cameras(),
-            metres_per_unit=capture.metres_per_unit,
+            metres_per_unit=capture.metres_per_unit, background=photos.background,
             provenance={"made_by": "advscene reconstruct", "settings": _plain(asdict(self))},
         )  # fmt: skip
         if capture.up is not None:
             scene = replace(scene, up=capture.up, up_source=capture.up_source)
         save_scene(scene, self.out)
-        held_out = load_photos(capture, self.long_side, self.masks).held_out
+        held_out = photos.held_out
         saved = measure(load_scene(self.out).gaussians, held_out) if held_out else None
         report = {
             "scene": str(self.out),

@@ -59,7 +59,12 @@ def _frame(frame: Frame, name: str, folder: Path, long_side: int, masks: bool) -
     if max(camera.width, camera.height) > long_side:
         camera = camera.fitted(long_side)
     size = (camera.width, camera.height)
-    _write_picture(folder / name, frame.load_image(size))
+    image, alpha = frame.load_layers(size)
+    if alpha is not None:
+        # nerfstudio lays it over its own backgrounds
+        straight = image / np.maximum(alpha[..., None], 1e-6)
+        image = np.concatenate([np.clip(straight, 0, 1), alpha[..., None]], axis=2)
+    _write_picture(folder / name, image)
     fields = {"file_path": name, **_pinhole(camera)}
     weight = trusted(frame, size) if masks else None
     if weight is not None:

@@ -28,9 +28,10 @@ from scene.reconstruct.hidden import Hidden, find_hidden
 from scene.reconstruct.losses import WINDOW
 from scene.reconstruct.options import ReconstructOptions
 from scene.reconstruct.photos import Photo, Photos
+from scene.reconstruct.quality import BLACK
 from scene.reconstruct.settings import ReconstructSettings
 from scene.reconstruct.start import first_parameters, start_points
-from scene.render.api import RenderSettings
+from scene.render.api import Color, RenderSettings
 from scene.render.cpu.training import gaussians_of
 from scene.render.cpu.training_pack import (
     HARMONICS,
@@ -92,13 +93,15 @@ class CudaTraining:
         settings = self._settings
         self.iteration += 1
         photo = self._next_photo()
-        background = self._rng.random(3) if settings.random_background else np.zeros(3)
+        background: Color = BLACK
+        if settings.random_background:
+            background = tuple(self._rng.random(3).tolist())
         picture, info = self._draw(photo, background)
         if not self._options.mcmc:
             self._strategy.step_pre_backward(
                 self._params, self._optimizers, self._state, self.iteration, info
             )
-        loss = photometric_loss(picture, self._planes(photo), settings.dssim_weight)
+        loss = photometric_loss(picture, self._planes(photo, background), settings.dssim_weight)
         objective = loss
         if self._options.mcmc:
             opacity = torch.sigmoid(self._params["opacities"]).mean()
@@ -212,7 +215,7 @@ class CudaTraining:
         for key in ("exp_avg", "exp_avg_sq"):
             state[key].zero_()
 
-    def _draw(self, photo: Photo, background: NDArray[np.float64]) -> tuple[Tensor, dict[str, Any]]:
+    def _draw(self, photo: Photo, background: Color) -> tuple[Tensor, dict[str, Any]]:
         """(3, H, W) picture and what gsplat says of it."""
         params, camera, render = self._params, photo.camera, RenderSettings()
         coefficients = self._settings.coefficients_at(self.iteration)
@@ -231,15 +234,15 @@ class CudaTraining:
             sh_degree=int(coefficients**0.5) - 1,
             packed=False,
             tile_size=TILE,
-            backgrounds=self._tensor(background)[None],
+            backgrounds=self._tensor(np.array(background))[None],
             render_mode="RGB",
             rasterize_mode="classic",
         )
         return planes[0, :, :, :3].permute(2, 0, 1), info
 
-    def _planes(self, photo: Photo) -> tuple[Tensor, Tensor | None]:
+    def _planes(self, photo: Photo, background: Color) -> tuple[Tensor, Tensor | None]:
         weight = None if photo.weight is None else self._tensor(photo.weight)
-        return self._tensor(photo.planes()), weight
+        return self._tensor(photo.planes(background)), weight
 
     def _next_photo(self) -> Photo:
         """All photos in a random order, again and again."""

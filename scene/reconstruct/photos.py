@@ -19,16 +19,24 @@ class Photo:
     """One photo and the camera that fits it. pixels: (3, H, W) uint8 sRGB, planar.
 
     weight: (H, W) float32 in [0, 1], how much a pixel counts; None: all fully.
+    alpha: (H, W) float32, how opaque a pixel is; the pixels then are those over black. None: fully.
+    matte: sRGB to judge transparent photos over.
     """
 
     name: str
     camera: Camera
     pixels: NDArray[np.uint8]
     weight: FloatArray | None = None
+    alpha: FloatArray | None = None
+    matte: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
-    def planes(self) -> FloatArray:
-        """(3, H, W) float32 in [0, 1]."""
-        return np.multiply(self.pixels, np.float32(1 / 255), dtype=np.float32)
+    def planes(self, background: tuple[float, float, float] | None = None) -> FloatArray:
+        """(3, H, W) float32 in [0, 1], over `background`, or over `matte`."""
+        planes = np.multiply(self.pixels, np.float32(1 / 255), dtype=np.float32)
+        if self.alpha is not None:
+            behind = np.array(self.matte if background is None else background, np.float32)
+            planes += (1 - self.alpha) * behind[:, None, None]
+        return planes
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +60,11 @@ class Photos:
         if extent <= 0:
             raise InputError("reconstruct: all photos were taken from one point; walk around")
         return extent
+
+    @property
+    def background(self) -> tuple[float, float, float]:
+        """What to draw a scene of these photos on (sRGB): what lies behind transparent ones."""
+        return next((p.matte for p in self.training if p.alpha is not None), (0.0, 0.0, 0.0))
 
 
 def load_photos(capture: Capture, long_side: int, masks: bool = True) -> Photos:
@@ -85,7 +98,10 @@ def _photo(frame: Frame, long_side: int, masks: bool, divisor: int = 1) -> Photo
         camera = camera.fitted(long_side)
     if divisor > 1:
         camera = camera.resized(max(1, camera.width // divisor), max(1, camera.height // divisor))
-    image = frame.load_image((camera.width, camera.height))
+    image, alpha = frame.load_layers((camera.width, camera.height))
     pixels = np.round(image * 255).astype(np.uint8)
     weight = trusted(frame, (camera.width, camera.height)) if masks else None
-    return Photo(frame.name, camera, np.ascontiguousarray(pixels.transpose(2, 0, 1)), weight)
+    planar = np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    if alpha is None:
+        return Photo(frame.name, camera, planar, weight)
+    return Photo(frame.name, camera, planar, weight, np.ascontiguousarray(alpha), frame.matte)

@@ -46,7 +46,8 @@ def measure(
     renderer = make_renderer(gaussians, "cpu", threads=threads)
     decibels, similarities = [], []
     for photo in photos:
-        rgb = renderer.render(photo.camera, BLACK).rgb
+        # a photo's matte is black where nothing of it is transparent
+        rgb = renderer.render(photo.camera, photo.matte).rgb
         picture = np.ascontiguousarray(np.clip(rgb, 0, 1).transpose(2, 0, 1))
         planes = photo.planes()
         if fit_exposure:

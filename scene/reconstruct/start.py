@@ -100,7 +100,7 @@ def colors_in_photos(points: NDArray[np.float64], photos: Photos) -> FloatArray:
         size = (photo.camera.width, photo.camera.height)
         inside = (depth > 0) & (pixels >= 0).all(axis=1) & (pixels < size).all(axis=1)
         column, row = pixels[inside].astype(int).T
-        total[inside] += photo.pixels[:, row, column].T / 255
+        total[inside] += photo.planes()[:, row, column].T
         count[inside] += 1
     gray = np.full((len(points), 3), 0.5)
     mean = np.where(count[:, None] > 0, total / np.maximum(count, 1)[:, None], gray)

@@ -83,7 +83,7 @@ class CpuTraining:
         if settings.random_background:
             background = tuple(rng.random(3).tolist())
         picture = self._renderer.forward(self._parameters, coefficients, photo.camera, background)
-        value, seeds = self._compared(index, photo, picture)
+        value, seeds = self._compared(index, photo, picture, background)
         gradients = self._renderer.backward(seeds, self._screen_gradients, self._sightings)
         rates = self._rates(coefficients)
         if self._options.mcmc:
@@ -114,14 +114,20 @@ class CpuTraining:
             self._adam.forget(LOGIT)
 
     def _compared(
-        self, index: int, photo: Photo, picture: NDArray[np.float32]
+        self, index: int, photo: Photo, picture: NDArray[np.float32], background: Color
     ) -> tuple[float, NDArray[np.float32]]:
-        """Loss and dL/dpicture, through the photo's exposure where that is learnt."""
-        loss, planes = self._loss_of(photo), photo.planes()
+        """Loss and dL/dpicture, through the photo's exposure where that is learnt.
+
+        What is transparent in the photo has the background that the picture was drawn on.
+        """
+        loss = self._loss_of(photo)
         if self._exposures is None:
-            value, seeds = weighted_loss(loss, picture, planes, photo.weight)
+            value, seeds = weighted_loss(loss, picture, photo.planes(background), photo.weight)
             return value.loss, seeds
         exposed = self._exposures.apply(index, picture)
+        behind = np.array(background, np.float32)[:, None, None]
+        red, green, blue = self._exposures.apply(index, behind).ravel().tolist()
+        planes = photo.planes((red, green, blue))
         value, seeds = weighted_loss(loss, exposed, planes, photo.weight)
         progress = self.iteration / self._settings.iterations
         return value.loss, self._exposures.step(index, picture, seeds, progress)

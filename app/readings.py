@@ -129,6 +129,8 @@ class Readings:
         from envelope.figures import heat_map
 
         table, plan, victim = self.table(), self.plan, self.shown_victim()
+        if self._scoring is None:
+            return _empty("Nothing to score yet: place and embed a patch in the Patch tab")
         if table is None or plan is None or not victim:
             return _empty("No sweep yet: choose axes in the Sweep tab and press Start")
         ring = now if _in_plane(plan, now) else None
@@ -168,7 +170,9 @@ class Readings:
         """Counts, rates and settings over all observable cells of the plan."""
         table, plan, victim = self.table(), self.plan, self.shown_victim()
         scoring = self._scoring
-        if table is None or plan is None or scoring is None or not victim:
+        if scoring is None:
+            return Summary("no patch embedded yet")
+        if table is None or plan is None or not victim:
             return Summary("no sweep yet")
         states = [state for _, state in self.states()]
         found = summarize_sweep(table, victim, self.word, self.measure, states)

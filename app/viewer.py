@@ -134,6 +134,10 @@ class Viewer:
     def notify(self, text: str) -> None:
         """Say something that belongs to no panel, in every browser, as plain text."""
         log.warning("%s", text)
+        self.announce(text)
+
+    def announce(self, text: str) -> None:
+        """Show a problem over the viewport of every browser for a while, as plain text."""
         for client in self.server.get_clients().values():
             client.add_notification("Problem", text, color="orange", auto_close_seconds=15)
 

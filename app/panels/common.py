@@ -11,19 +11,26 @@ if TYPE_CHECKING:
 
 
 class Notice:
-    """One sentence at the foot of a panel, as plain text; hidden while there is nothing to say.
+    """One sentence at the head of a panel, as plain text; hidden while there is nothing to say.
 
     A disabled text field on purpose: error messages hold file names and models' words, and viser's
-    HTML and markdown elements would run what is in them.
+    HTML and markdown elements would run what is in them. announce: told the sentence too, so that
+    it is seen where the panel is scrolled away.
     """
 
-    def __init__(self, gui: viser.GuiApi, label: str = "Problem") -> None:
+    def __init__(
+        self, gui: viser.GuiApi, label: str = "Problem",
+        announce: Callable[[str], None] | None = None,
+    ) -> None:  # fmt: skip
         self._field = gui.add_text(label, "", multiline=True, disabled=True, visible=False)
+        self._announce = announce
 
     def say(self, text: str) -> None:
         """Show `text`."""
         put(self._field, text)
         self._field.visible = True
+        if self._announce is not None:
+            self._announce(text)
 
     def clear(self) -> None:
         """Hide the line."""

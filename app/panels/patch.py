@@ -35,6 +35,7 @@ class PatchPanel:
         self._viewer = viewer
         self._session = viewer.session
         self._actions = viewer.actions.patch
+        self.notice = Notice(gui, announce=viewer.announce)
         self._build_gallery(gui)
         shown = not viewer.present
         with gui.add_folder("Place", visible=shown):
@@ -47,7 +48,6 @@ class PatchPanel:
             self._fidelity = gui.add_html("")
         with gui.add_folder("Outside pair", expand_by_default=False, visible=shown):
             self._build_pair(gui)
-        self.notice = Notice(gui)
         self.refresh()
 
     def refresh(self) -> None:
@@ -220,7 +220,7 @@ class PatchPanel:
         self._do(lambda: self._actions.embed(order, self._say))
 
     def _do(self, command: Command) -> None:
-        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
+        """Have the worker do `command`; what is wrong with it shows at the head of this tab."""
         self.notice.clear()
         self._viewer.post(command, self._say)
 

@@ -30,6 +30,7 @@ class RunsPanel:
         self._actions = viewer.actions.runs
         self._folders: dict[str, Path] = {}
         self._gui = gui
+        self.notice = Notice(gui, announce=viewer.announce)
         self._current = Fact(gui, "Open run")
         self._list = gui.add_dropdown("Runs", (NO_RUNS,), visible=not viewer.present)
         self._list.on_update(by_people(lambda _: self._describe()))
@@ -44,7 +45,6 @@ class RunsPanel:
             self._build_export(gui)
         with gui.add_folder("Scenes to annotate", visible=not viewer.present):
             self._build_list(gui)
-        self.notice = Notice(gui)
         self.refresh()
 
     def refresh(self) -> None:
@@ -159,7 +159,7 @@ class RunsPanel:
         self._do(lambda: self._actions.open_run(folder, self._say))
 
     def _do(self, command: Command) -> None:
-        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
+        """Have the worker do `command`; what is wrong with it shows at the head of this tab."""
         self.notice.clear()
         self._viewer.post(command, self._say)
 

@@ -36,6 +36,7 @@ class ScenePanel:
         self._viewer = viewer
         self._session = viewer.session
         self._actions = viewer.actions.scene
+        self.notice = Notice(gui, announce=viewer.announce)
         self._name = Fact(gui, "Scene")
         self._facts = Fact(gui, "Holds", multiline=True)
         self._budget_fact = Fact(gui, "Browser", multiline=True)
@@ -49,7 +50,6 @@ class ScenePanel:
             self._build_target(gui)
         with gui.add_folder("Open", expand_by_default=False, visible=shown):
             self._build_open(gui)
-        self.notice = Notice(gui)
 
     def refresh(self) -> None:
         """Show the open scene's facts."""
@@ -57,16 +57,15 @@ class ScenePanel:
         gaussians = scene.gaussians
         self._name.set(scene.name)
         scale = scene.metres_per_unit
+        target, form = scene.target, scene.provenance.get("format")
         lines = [
             f"{thousands(len(gaussians))} Gaussians, SH degree {gaussians.sh_degree}",
             f"{len(scene.cameras)} capture cameras",
-            f"up {_vector(scene.up)} ({scene.up_source})",
+            f"target: {'none yet' if target is None else target.label or 'unnamed'}",
             "scale unknown" if scale is None else f"1 unit = {scale:g} m",
+            *([] if form is None else [f"format: {form}"]),
+            f"up {_vector(scene.up)} ({scene.up_source})",
         ]
-        if scene.target is not None:
-            lines.append(f"target: {scene.target.label or 'unnamed'}")
-        if (form := scene.provenance.get("format")) is not None:
-            lines.append(f"format: {form}")
         self._facts.set("\n".join(lines))
         self._memory.set(memory_text(scene))
         shown, total = self._viewer.viewport.shown, self._viewer.viewport.total
@@ -241,7 +240,7 @@ class ScenePanel:
         self._do(lambda: self._actions.set_up(up))
 
     def _do(self, command: Command) -> None:
-        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
+        """Have the worker do `command`; what is wrong with it shows at the head of this tab."""
         self.notice.clear()
         self._viewer.post(command, self.notice.say)
 

@@ -45,6 +45,7 @@ class SweepPanel:
     def __init__(self, gui: viser.GuiApi, viewer: Viewer) -> None:
         self._viewer = viewer
         self._session = viewer.session
+        self.notice = Notice(gui, announce=viewer.announce)
         self._build_controls(gui, not viewer.present)
         with gui.add_folder("View"):
             self.sliders = {name: self._slider(gui, axis) for name, axis in AXES.items()}
@@ -53,7 +54,6 @@ class SweepPanel:
             self._build_views(gui)
         with gui.add_folder("What is swept", visible=not viewer.present):
             self._build_sweep(gui)
-        self.notice = Notice(gui)
 
     def set_condition(self, condition: Condition) -> None:
         """Move all nine sliders to `condition`."""
@@ -65,7 +65,7 @@ class SweepPanel:
         """Show the plan's size, the service's state and the progress."""
         self.refresh_state()
         if self._session.scoring is None:
-            self._estimate.set("")
+            self._estimate.set("embed a patch first")
             self._viewer.panels.victims.show_estimate("embed a patch first")
         else:
             self._show_estimate()
@@ -125,7 +125,7 @@ class SweepPanel:
         self.refresh_views()
 
     def _do(self, command: Command) -> None:
-        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
+        """Have the worker do `command`; what is wrong with it shows at the head of this tab."""
         self.notice.clear()
         self._viewer.post(command, self._say)
 

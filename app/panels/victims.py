@@ -30,6 +30,7 @@ class VictimsPanel:
         self._actions = viewer.actions.victims
         self._rows: dict[str, VictimRow] = {}
         shown = not viewer.present
+        self.notice = Notice(gui, announce=viewer.announce)
         self._label = gui.add_text(
             "Class", self._session.label, hint="The object that the victims should find",
             disabled=not shown,
@@ -47,7 +48,6 @@ class VictimsPanel:
             self._build_thresholds(gui)
         with gui.add_folder("Add a model by its path", expand_by_default=False, visible=shown):
             self._build_form(gui)
-        self.notice = Notice(gui)
         self.refresh()
 
     def refresh(self) -> None:
@@ -186,7 +186,7 @@ class VictimsPanel:
         self._do(lambda: self._actions.set_label(str(event.target.value)))
 
     def _do(self, command: Command) -> None:
-        """Have the worker do `command`; what is wrong with it shows at the foot of this tab."""
+        """Have the worker do `command`; what is wrong with it shows at the head of this tab."""
         self.notice.clear()
         self._viewer.post(command, self.notice.say)
 

@@ -42,8 +42,7 @@ def extrapolated(scene: Scene, camera: Camera, pivot: ArrayLike) -> bool:
 
 def far_views(scene: Scene, cameras: Sequence[Camera], pivot: ArrayLike) -> NDArray[np.bool_]:
     """(N,) `extrapolated` of each camera."""
-    from envelope.observe import MAX_CAPTURE_ANGLE_DEG, MAX_CAPTURE_DISTANCE
-    from scene.target import CaptureRing
+    from scene.target import MAX_CAPTURE_ANGLE_DEG, MAX_CAPTURE_DISTANCE, CaptureRing
 
     ring = CaptureRing(scene, pivot)
 

@@ -16,6 +16,7 @@ from scene.errors import InputError
 
 POLE_LIMIT_DEG = 5.0
 """The view direction stays at least this far from straight up and straight down (method.md 4)."""
+_SAME_ELEVATION_DEG = 0.01
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,12 @@ def effective_elevation_deg(condition: Condition, anchor: Camera, up: ArrayLike)
     lowest = min(from_up, POLE_LIMIT_DEG) - from_up
     highest = max(from_up, 180.0 - POLE_LIMIT_DEG) - from_up
     return min(max(condition.elevation_deg, lowest), highest)
+
+
+def held_elevation_deg(condition: Condition, anchor: Camera, up: ArrayLike) -> float | None:
+    """The elevation applied instead of the asked one, where these differ by over 0.01 degrees."""
+    applied = effective_elevation_deg(condition, anchor, up)
+    return applied if abs(applied - condition.elevation_deg) > _SAME_ELEVATION_DEG else None
 
 
 def _orbited(

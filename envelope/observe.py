@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from envelope.outcome import XYXY
 from scene.camera import Camera
+from scene.target import MAX_CAPTURE_ANGLE_DEG, MAX_CAPTURE_DISTANCE
 
 if TYPE_CHECKING:
     from patching.anchor import Anchor
@@ -30,8 +31,6 @@ Window = tuple[slice, slice]
 MIN_VISIBLE_SHARE = 0.25
 MIN_BOX_HEIGHT_PX = 12
 MIN_PATCH_PX = 10
-MAX_CAPTURE_ANGLE_DEG = 30.0
-MAX_CAPTURE_DISTANCE = 2.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,8 @@ class Observation:
     the patch's normal and the way to the camera (0 frontal, above 90 from behind).
     capture_distance: distance to the scene as a multiple of the nearest capture camera's, and
     capture_angle_deg the angle to it; None where the scene has no capture cameras.
+    held_elevation_deg: where the camera stands instead of at a nominal elevation too near to, or
+    beyond, straight up or down; None where it stands as asked.
     """
 
     visible_px: int
@@ -54,6 +55,7 @@ class Observation:
     incidence_deg: float = 0.0
     capture_distance: float | None = None
     capture_angle_deg: float | None = None
+    held_elevation_deg: float | None = None
 
     @property
     def visible_share(self) -> float:
@@ -63,6 +65,8 @@ class Observation:
     @property
     def unobservable_because(self) -> str:
         """Why the condition is not counted, in a few words; "" when it is observable."""
+        if self.held_elevation_deg is not None:
+            return f"beyond the pole: the camera stops at elevation {self.held_elevation_deg:.1f}"
         if self.box is None or self.visible_px == 0:
             return "target not in view"
         if self.visible_share < MIN_VISIBLE_SHARE:
@@ -74,7 +78,7 @@ class Observation:
 
     @property
     def observable(self) -> bool:
-        """Visible share >= 25 % and visible box >= 12 px high (method.md section 4)."""
+        """A view of its own, visible share >= 25 %, visible box >= 12 px high (method.md 4)."""
         return not self.unobservable_because
 
     @property

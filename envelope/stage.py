@@ -9,13 +9,13 @@ import hashlib
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from envelope.condition import Condition, condition_camera, jittered
+from envelope.condition import Condition, condition_camera, held_elevation_deg, jittered
 from envelope.observe import Observation, Observer
 from envelope.store import View, digest, view_id
 from scene.camera import Camera
@@ -135,6 +135,9 @@ class Stage:
     ) -> View:
         """The truth of a camera, from its clean render."""
         seen: Observation = self._observer.observe(camera, clean.median_depth, clean.frame)
+        held = held_elevation_deg(nominal, self.camera_at_anchor, self.settings.up)
+        if held is not None:
+            seen = replace(seen, held_elevation_deg=held)
         return View(key, self.geometry, nominal, actual, seen)
 
     def clean(self, camera: Camera) -> CleanRender:

@@ -261,13 +261,11 @@ class ScoreStore:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             return db
-        address = self.path.resolve().as_uri()
-        try:
-            db = _open(f"{address}?mode=ro", uri=True)
-            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError:  # a folder that we may not write to: no log can be there
-            db = _open(f"{address}?immutable=1", uri=True)
-        return db
+        path = self.path.resolve()
+        # without a log nobody writes, and nothing is to be left beside the file by a mere reader
+        log = path.with_name(f"{path.name}-wal")
+        mode = "mode=ro" if log.exists() else "immutable=1"
+        return _open(f"{path.as_uri()}?{mode}", uri=True)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -29,6 +29,10 @@ _REACH = 4.0
 _FRAME_BUDGET = 1.0
 _MAX_SIGMAS = 3.4
 
+MAX_CAPTURE_ANGLE_DEG = 30.0
+MAX_CAPTURE_DISTANCE = 2.0
+"""A view beyond one of these from every capture camera is extrapolated (method.md section 4)."""
+
 
 @dataclass(frozen=True, eq=False)
 class TargetSelection:
@@ -244,7 +248,8 @@ class CaptureRing:
         """The capture camera nearest to `camera`; None when the scene has none.
 
         Nearest is the least angle, after adding 30 degrees per doubling of the distance beyond its
-        own.
+        own; those within both limits come before all others, so that a view is beyond a limit only
+        when it is so for every camera.
         """
         if not self._names:
             return None
@@ -253,7 +258,9 @@ class CaptureRing:
         cosines = np.clip(self._from_pivot @ own / (self._distances * own_distance), -1, 1)
         angles = np.degrees(np.arccos(cosines))
         ratios = own_distance / self._distances
-        best = int(np.argmin(angles + 30 * np.maximum(0, np.log2(ratios))))
+        cost = angles + 30 * np.maximum(0, np.log2(ratios))
+        near = (angles <= MAX_CAPTURE_ANGLE_DEG) & (ratios <= MAX_CAPTURE_DISTANCE)
+        best = int(np.argmin(np.where(near, cost, cost + 1e3)))
         return NearestCapture(float(ratios[best]), float(angles[best]), self._names[best])
 
 

@@ -38,7 +38,7 @@ class Fidelity:
     """Mean absolute errors over pixels and channels, sRGB; NaN where no view shows the patch.
 
     anchor_patch: inside the mask, against the attacked anchor. ring: within 2 px of its edge.
-    anchor_rest: outside the mask.
+    anchor_rest: outside the mask. For an outside pair both are held to the clean render there.
     off_patch: inside the patch, mean over the off-anchor views. floor: what an anchor-resolution
     texture reaches there. near, far: off_patch at radius 0.6 and 2.
     clean_patch: off_patch of the scene without the patch, for scale.
@@ -127,7 +127,11 @@ def truth_of(anchor: Anchor, patch: Patch | None) -> tuple[Laid, Patch]:
 
 def _at_anchor(clean: Renderer, renderer: Renderer, anchor: Anchor) -> dict[str, float]:
     picture = _draw(renderer, anchor.camera, anchor).rgb
-    error = np.abs(picture - anchor.image).mean(axis=2)
+    wanted = anchor.image
+    if anchor.placement is None:  # an outside picture may differ from the scene beside its patch
+        before = _draw(clean, anchor.camera, anchor).rgb
+        wanted = np.where(anchor.mask[..., None], anchor.image, before)
+    error = np.abs(picture - wanted).mean(axis=2)
     ring = dilated(anchor.mask, RING_PX) & dilated(~anchor.mask, RING_PX)
     return {
         "anchor_patch": float(error[anchor.mask].mean()),

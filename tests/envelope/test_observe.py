@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from envelope_fakes import small_adversarial
+from envelope_fakes import small_adversarial, small_stage
 
 from envelope.condition import Condition, condition_camera
 from envelope.observe import Observation, patch_center, patch_in_view
@@ -26,6 +26,20 @@ def test_observable(visible: int, whole: int, box: tuple | None, reason: str) ->
     seen = Observation(visible, whole, box)
     assert seen.unobservable_because == reason
     assert seen.observable == (reason == "")
+
+
+def test_a_cell_beyond_the_pole_is_another_cells_camera_and_not_counted() -> None:
+    # the anchor of the stage looks down 0 degrees: elevation up to 85 is as asked
+    stage = small_stage()
+    for asked, held in ((80.0, None), (88.0, 85.0)):
+        key, actual, camera = stage.place(Condition(elevation_deg=asked))
+        seen = stage.observe(key, Condition(elevation_deg=asked), actual, camera, stage.clean(camera))
+        if held is None:
+            assert seen.observation.held_elevation_deg is None
+        else:
+            assert seen.observation.held_elevation_deg == pytest.approx(held, abs=1e-6)
+            assert not seen.observation.observable
+            assert seen.observation.unobservable_because.endswith("elevation 85.0")
 
 
 def test_tags() -> None:

@@ -152,6 +152,7 @@ def test_read_only_writes_nothing(tmp_path: Path) -> None:
     store = ScoreStore(tmp_path / "s.sqlite", read_only=True)
     with pytest.raises(InputError, match="read-only"):
         store.add_view(view())
+    assert [path.name for path in tmp_path.iterdir()] == ["s.sqlite"]  # no log is left beside it
 
 
 def test_readers_see_whole_transactions_while_another_writes(tmp_path: Path) -> None:

@@ -172,6 +172,17 @@ def test_nearest_capture_by_angle_and_distance():
     assert (near.name, round(near.angle_deg, 6), round(near.distance_ratio, 6)) == ("c1", 20, 1)
 
 
+def test_a_capture_within_both_limits_comes_before_a_nearer_one_that_is_not():
+    def turned(degrees: float, distance: float) -> Camera:
+        angle = np.radians(degrees)
+        return looking([distance * np.sin(angle), 0, -distance * np.cos(angle)])
+
+    # c0 costs 31, c1 25 + 30 log2(1.875) = 52; only c1 is within 30 degrees and twice the distance
+    near = CaptureRing(scene_with(turned(31, 6), turned(25, 3.2))).nearest(turned(0, 6))
+    assert near is not None
+    assert (near.name, round(near.angle_deg, 6), round(near.distance_ratio, 6)) == ("c1", 25, 1.875)
+
+
 def test_captures_that_do_not_see_the_target_do_not_count():
     away = Camera.look_at([0, 0, -4], [0, 0, -9], [0, -1, 0], 64, 48, 40)
     ring = CaptureRing(scene_with(away, looking([4, 0, 0])))

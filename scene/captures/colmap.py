@@ -66,6 +66,20 @@ def find_colmap_model(folder: Path) -> Path | None:
     return None
 
 
+def _other_models(folder: Path, used: Path) -> list[str]:
+    """COLMAP numbers the parts of a capture that it could not join; the first one was chosen."""
+    if used == folder or not used.name.isdecimal():
+        return []
+    others = [p for p in sorted(used.parent.iterdir()) if p != used and find_colmap_model(p) == p]
+    if not others:
+        return []
+    names = ", ".join(other.name for other in others[:3]) + (", ..." if len(others) > 3 else "")
+    return [
+        f"COLMAP left {len(others) + 1} models that do not hang together, of which {used.name} is "
+        f"used; open another by its folder in {used.parent.name} ({names})"
+    ]
+
+
 def load_colmap(folder: Path) -> Capture:
     """Read a COLMAP model, text or binary, and the pictures beside it.
 
@@ -110,6 +124,7 @@ def load_colmap(folder: Path) -> Capture:
         format=f"COLMAP {'binary' if binary else 'text'}",
         notes=(
             *usage_notes(len(model.images), missing),
+            *_other_models(folder, model_folder),
             *_notes(frames, masks),
             *dropped_points_notes(model.dropped_points, len(model.points)),
         ),

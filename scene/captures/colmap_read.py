@@ -66,7 +66,7 @@ def _camera(source: str, id: int, model: str, width: int, height: int, params: A
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Numbered lines without comments; blank lines are kept, they mean "no observations"."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
                 if not line.startswith("#"):
                     yield number, line.rstrip("\r\n")

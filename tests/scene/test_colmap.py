@@ -227,3 +227,38 @@ def test_maupertuis_reprojects_as_colmap_says(real_data):
     }
     np.testing.assert_allclose(total / seen, [stated[id] for id in model.point_ids], atol=7e-3)
     assert (total / seen).mean() == pytest.approx(0.34, abs=0.005)
+
+
+def test_a_rig_with_cameras_of_two_sizes_and_gaps(tmp_path):
+    """As a Windows program writes it: a byte order mark, CRLF; one photo is lost, one was shrunk."""
+    for name, size in (("left/0.jpg", (80, 60)), ("right/0.jpg", (50, 90)), ("right/1.jpg", (25, 45))):
+        (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", size).save(tmp_path / "images" / name)
+    for model in ("0", "1"):
+        sparse = tmp_path / "sparse" / model
+        sparse.mkdir(parents=True)
+        (sparse / "cameras.txt").write_text(
+            "\ufeff# cameras\r\n1 PINHOLE 80 60 100 120 41 28\r\n2 SIMPLE_PINHOLE 50 90 70 24 46\r\n"
+        )
+        # a quarter turn about y takes (x, y, z) to (z, y, -x); the second quaternion is 2 long
+        (sparse / "images.txt").write_text(
+            "1 0.5 0 0.5 0 1 2 3 1 left/0.jpg\r\n\r\n2 2 0 0 0 0 0 4 2 right/0.jpg\r\n10 20 -1\r\n"
+            "3 1 0 0 0 0 0 5 2 right/1.jpg\r\n\r\n4 1 0 0 0 0 0 5 1 left/1.jpg\r\n\r\n"
+        )
+    capture = load_capture(tmp_path)
+    wanted = {
+        # (1, 2, 3) turns to (3, 2, -1), moves to (4, 4, 2)
+        "left/0.jpg": ((80, 60), (41 + 100 * 4 / 2, 28 + 120 * 4 / 2), 2),
+        "right/0.jpg": ((50, 90), (24 + 70 * 1 / 7, 46 + 70 * 2 / 7), 7),
+        "right/1.jpg": ((25, 45), (12 + 35 * 1 / 8, 23 + 35 * 2 / 8), 8),
+    }
+    assert [frame.name for frame in capture.frames] == list(wanted)
+    for frame, (size, pixel, depth) in zip(capture.frames, wanted.values(), strict=True):
+        assert (frame.camera.width, frame.camera.height) == size
+        found, z = frame.camera.project([1, 2, 3])
+        np.testing.assert_allclose(found, pixel, atol=1e-9)
+        assert z == pytest.approx(depth)
+    assert capture.notes[0].startswith("3 of 4 frames used")
+    assert "2 models that do not hang together, of which 0 is used" in capture.notes[1]
+    assert len(load_capture(tmp_path / "sparse" / "1").frames) == 3
+    assert len(load_capture(tmp_path / "sparse" / "1").notes) == 1

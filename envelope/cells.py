@@ -54,7 +54,8 @@ class Cell:
     hidden in them; "unscored": nothing counted yet;
     "undefined": scored, but the measure has no denominator (cASR with no gray survivor).
     views, observable, hidden, extrapolated: of its views, how many were drawn, observable, with
-    the patch hidden, far from every capture camera. reason: why unobservable.
+    the patch hidden, far from every capture camera. reason: why unobservable. errors: pictures that
+    got no answer.
     """
 
     condition: Condition
@@ -65,6 +66,7 @@ class Cell:
     hidden: int = 0
     extrapolated: int = 0
     reason: str = ""
+    errors: int = 0
 
     @property
     def value(self) -> float | None:
@@ -104,6 +106,7 @@ class ScoreTable:
         self._samples: dict[tuple[str, str], dict[str, list[Sample]]] = {}
         self._confidences: dict[tuple[str, str], dict[str, list[float]]] = {}
         self.errors: dict[tuple[str, str], int] = defaultdict(int)
+        self._failed: dict[tuple[str, str, str], int] = defaultdict(int)
         self.omissions: dict[tuple[str, str], dict[str, int]] = {}
         for row in rows:
             seen = row.view.observation
@@ -175,6 +178,7 @@ class ScoreTable:
             hidden=sum(o.patch_hidden for o in observable),
             extrapolated=sum(o.extrapolated for o in observable),
             reason=self._why(seen) if state == "unobservable" else "",
+            errors=self._failed.get((victim, kind, condition.key), 0),
         )
 
     def cells(
@@ -205,6 +209,7 @@ class ScoreTable:
         samples = self._samples.setdefault(series, {})
         if score.answer.status == "error":
             self.errors[series] += 1
+            self._failed[*series, view.condition] += 1
             return
         shown = view.observation.footprint if score.kind != "clean" else None
         outcome = judge(score.answer, criterion, view.observation.box, shown)

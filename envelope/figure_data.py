@@ -182,7 +182,8 @@ def describe(cell: Cell, measure: Measure) -> list[str]:
         left_out = cell.observable > 0
         return [*lines, f"{'not counted' if left_out else 'not observable'}: {cell.reason}"]
     if cell.state == "unscored":
-        return [*lines, "not scored yet"]
+        failed = f"no answer: {cell.errors} errors" if cell.errors else "not scored yet"
+        return [*lines, failed]
     rate = cell.rate
     if cell.state == "undefined":
         lacking = "scored on both" if measure == "gain" else "right on gray"

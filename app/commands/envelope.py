@@ -20,7 +20,8 @@ class Envelope:
     tau: float | None = None
     """Least IoU for a right answer; stored rows are read again, nothing is scored."""
     gamma: float | None = None
-    """Least confidence of a detector's box; stored rows are read again."""
+    """Least confidence of a detector's box; stored rows are read again. A victim's own gamma, where
+    the run file gives one, stays."""
     without_hidden: bool = False
     """Leave out conditions in which the patch is hidden."""
     scene: Path | None = None

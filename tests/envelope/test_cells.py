@@ -210,3 +210,12 @@ def test_a_cell_left_out_for_its_hidden_patch_is_not_one_to_be_scored() -> None:
     assert t.cell(Condition(), "det", "asr").rate.denominator == 1
     # counted when nobody leaves them out
     assert table(cells, seen=lambda a, v: HIDDEN).cell(Condition(), "det", "asr").state == "scored"
+
+
+def test_a_cell_of_errors_alone_is_not_one_that_is_still_to_come() -> None:
+    t = table({0.0: {"adversarial": [ERROR, ERROR]}, 15.0: {"adversarial": [ERROR, NOTHING]}})
+    none, one = (t.cell(Condition(azimuth), "det", "asr") for azimuth in (0.0, 15.0))
+    assert (none.state, none.errors) == ("unscored", 2)
+    assert describe(none, "asr")[1] == "no answer: 2 errors"
+    assert (one.state, one.errors, one.rate.denominator) == ("scored", 1, 1)
+    assert describe(t.cell(Condition(30.0), "det", "asr"), "asr")[1] == "not scored yet"

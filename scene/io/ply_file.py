@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -21,6 +22,7 @@ _TYPES = {
 }  # fmt: skip
 _BYTE_ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": "="}
 _MAX_HEADER_BYTES = 1 << 16
+_HEADER_END = re.compile(rb"[\r\n]end_header(\r\n|[\r\n]|$)")
 _ASCII_BLOCK_ROWS = 4096
 
 
@@ -67,19 +69,15 @@ def read_ply_header(path: Path) -> PlyHeader:
         start = file.read(_MAX_HEADER_BYTES)
     if not start.startswith(b"ply"):
         raise InputError(f"{path}: wanted a PLY file, but it does not begin with 'ply'")
-    end = start.find(b"end_header")
-    if end < 0:
+    end = _HEADER_END.search(start)
+    if end is None or end.end() == _MAX_HEADER_BYTES:
         raise InputError(
             f"{path}: the PLY header has no end_header; the file is cut off or damaged"
         )
-    after = start[end + len(b"end_header") :]
-    newline = 2 if after.startswith(b"\r\n") else 1
-    try:
-        lines = start[:end].decode("ascii").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: the PLY header holds bytes that are not ASCII") from error
+    # comments may hold people's names
+    lines = re.split(r"[\r\n]+", start[: end.start()].decode("utf-8", errors="replace"))
     encoding, elements, comments = _parse_lines(path, lines)
-    return PlyHeader(path, encoding, elements, comments, end + len(b"end_header") + newline)
+    return PlyHeader(path, encoding, elements, comments, end.end())
 
 
 def _parse_lines(
@@ -135,8 +133,9 @@ def iter_ply_rows(header: PlyHeader, name: str, block_rows: int) -> Iterator[NDA
     Checks the counts against the file's size before it allocates. Raises InputError.
     """
     element = _element(header, name)
-    before = header.elements[: header.elements.index(element)]
-    for each in (*before, element):
+    before = [e for e in header.elements[: header.elements.index(element)] if e.count]
+    skipped = [] if header.encoding == "ascii" else before
+    for each in (*skipped, element):
         if each.has_lists:
             raise InputError(
                 f"{header.path}: PLY element {each.name} holds lists of varying length, which "
@@ -147,7 +146,7 @@ def iter_ply_rows(header: PlyHeader, name: str, block_rows: int) -> Iterator[NDA
 
 
 def _rows(
-    header: PlyHeader, element: PlyElement, before: tuple[PlyElement, ...], block_rows: int
+    header: PlyHeader, element: PlyElement, before: list[PlyElement], block_rows: int
 ) -> Iterator[NDArray]:
     with header.path.open("rb") as file:
         file.seek(header.data_offset)

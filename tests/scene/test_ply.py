@@ -195,6 +195,30 @@ def test_nothing_usable_is_one_sentence(tmp_path):
         load_gaussians(path)
 
 
+@pytest.mark.parametrize("encoding", ["binary_little_endian", "binary_big_endian", "ascii"])
+def test_elements_before_the_vertices_are_stepped_over(tmp_path, encoding):
+    before = "comment Ünï, end_header comes later\nelement face 0\nproperty list uchar int vertex_indices\n"
+    before += "element camera 2\nproperty double fx\nproperty uchar id"
+    path = write_ply(tmp_path / "a.ply", one_gaussian(), encoding, before)
+    content = path.read_bytes()
+    start = content.index(b"\nend_header\n") + len(b"\nend_header\n")
+    rows = b"1.5 1\n2.5 2\n" if encoding == "ascii" else b"\1" * 18
+    path.write_bytes(content[:start] + rows + content[start:])
+    g = load_gaussians(path).gaussians
+    np.testing.assert_allclose(g.means, [[1, 2, 3]])
+    np.testing.assert_allclose(g.scales, np.exp([[0, -1, -2]]), rtol=1e-6)
+
+
+def test_lists_before_the_vertices_are_read_as_text_and_refused_in_binary(tmp_path):
+    before = "element face 1\nproperty list uchar int vertex_indices"
+    path = write_ply(tmp_path / "a.ply", one_gaussian(), "ascii", before)
+    path.write_bytes(path.read_bytes().replace(b"end_header\n", b"end_header\n3 0 0 0\n"))
+    np.testing.assert_allclose(load_gaussians(path).gaussians.means, [[1, 2, 3]])
+    path = write_ply(tmp_path / "b.ply", one_gaussian(), before=before)
+    with pytest.raises(InputError, match="lists of varying length"):
+        load_gaussians(path)
+
+
 def test_nerfstudio_says_which_axis_is_up(tmp_path):
     path = write_ply(tmp_path / "a.ply", one_gaussian(), before="comment Vertical Axis: z")
     assert load_gaussians(path).up == (0, 0, 1)

@@ -78,8 +78,7 @@ def compare(first: Run, second: Run, victim: str, measure: Measure) -> Compariso
             f"{first.name} and {second.name} cannot be compared: they differ in "
             f"{'; '.join(differ[:MOST_NAMED])}{more}"
         )
-    reading = first.settings.reading
-    tables = [run.table(plan, reading) for run in (first, second)]
+    tables = [run.table(plan, criterion_of=first.criterion) for run in (first, second)]
     for run, table in zip((first, second), tables, strict=True):
         if ATTACKED not in table.kinds(victim):
             raise InputError(f"{run.name}: {victim} has scored none of these conditions yet")

@@ -96,7 +96,8 @@ class Readings:
         if scoring is None or scoring.plan is None:
             return None
         with self._lock:
-            stamp = (scoring.plan, tuple(scoring.store.counts().values()))
+            current = tuple(scoring.store.current_settings().items())
+            stamp = (scoring.plan, tuple(scoring.store.counts().values()), current)
             if self._cached is None or self._cached[0] != stamp:
                 views = scoring.store.views(scoring.stage.geometry)
                 criteria: dict[tuple[str, str], Criterion] = {}

@@ -52,6 +52,8 @@ def summarize_sweep(
     hidden, blank = states.count("unobservable"), states.count("unscored")
     counted = len(states) - hidden - blank
     scored = f"{counted} of {len(states)} conditions scored, {hidden} not observable"
+    if counted and blank:  # so far they lean towards where a patch works best
+        scored += ", nearest to the anchor first"
     wrong = sum(n for (name, _), n in table.errors.items() if name == victim)
     errors = (f"{wrong} answers were errors and are in no count",) if wrong else ()
     if not counted:
@@ -60,12 +62,12 @@ def summarize_sweep(
     lines = [f"{scored}; ASR at least 1/2 in {states.count('works')}"]
     if measure != "casr":
         lines.append(f"cASR {table.rate(victim, 'casr')}")
-    fails = {kind: table.rate(victim, "asr", kind) for kind in UNPATCHED}
-    there = {kind: rate for kind, rate in fails.items() if rate.value is not None}
+    right = {kind: table.rate(victim, "accuracy", kind) for kind in UNPATCHED}
+    there = {kind: rate for kind, rate in right.items() if rate.value is not None}
     if there:
         words = [f"on {kind} {_failed(found)}" for kind, found in there.items()]
         lines.append(f"fails without the patch: {', '.join(words)}")
-    caution = asr_caution({kind: 1 - (found.value or 0.0) for kind, found in there.items()})
+    caution = asr_caution({kind: found.value for kind, found in there.items()})
     value, _, basis = str(rate).partition(" (")
     return Summary(f"{word} {value}", f"({basis}", caution, (*lines, *errors))
 
@@ -107,5 +109,6 @@ def victim_troubles(victims: Mapping[str, tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def _failed(rate: Rate) -> str:
-    return f"{rate.value:.2f} ({rate.numerator:g}/{rate.denominator})"
+def _failed(right: Rate) -> str:
+    wrong = right.denominator - right.numerator
+    return f"{wrong / right.denominator:.2f} ({wrong:g}/{right.denominator})"

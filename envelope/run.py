@@ -31,7 +31,7 @@ from envelope.toml_text import to_toml
 from scene.errors import InputError
 
 if TYPE_CHECKING:
-    from envelope.cells import ScoreTable
+    from envelope.cells import CriterionOf, ScoreTable
     from envelope.engine.jobs import ServiceSettings, VictimSlot
     from envelope.engine.local import ScoringService
     from envelope.stage import Stage
@@ -162,11 +162,12 @@ class Run:
         plan: SweepPlan | None = None,
         reading: Reading | None = None,
         skip_hidden: bool = False,
+        criterion_of: CriterionOf | None = None,
     ) -> ScoreTable:
         """The stored rows, judged. plan: only its cells and variants; None: all rows.
 
         reading: read under other thresholds than the run's. skip_hidden: leave out views in which
-        the patch is hidden.
+        the patch is hidden. criterion_of: instead of both, as another run reads its answers.
         """
         from envelope.cells import ScoreTable
 
@@ -174,14 +175,16 @@ class Run:
         reading = reading or self.settings.reading
         thresholds = self.thresholds()
 
-        def criterion_of(victim: str, kind: str) -> Criterion:
+        def own(victim: str, kind: str) -> Criterion:
             choice = self.settings.choice(victim)
             return reading.criterion(choice, kind, thresholds.get(victim))
 
         conditions = None if plan is None else plan.cells()
         variants = None if plan is None else plan.variants
         rows = self.store.rows(views)
-        return ScoreTable(rows, views, criterion_of, conditions, variants, skip_hidden)
+        return ScoreTable(
+            rows, views, criterion_of or own, conditions, variants, skip_hidden
+        )
 
     def update(self, settings: RunSettings) -> None:
         """Take other settings and write run.toml."""

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import sys
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,18 @@ def test_a_run_minus_its_copy_is_zero_and_says_what_that_rests_on(pair):
     assert found.overall.low < 0 < found.overall.high
     assert [cell.value for cell in found.cells.values()] == [0.0, 0.0, 0.0]
     assert "3 of 3 conditions are scored in both" in found.text()
+
+
+def test_both_runs_are_read_by_the_first_ones_gamma_for_the_victim(pair):
+    second = open_run(pair[1])
+    strict = tuple(replace(c, gamma=1.0) for c in second.settings.victims)  # no box is sure enough
+    second.update(replace(second.settings, victims=strict))
+    second.close()
+    first, second = (open_run(folder, read_only=True) for folder in pair)
+    assert second.table().rate(VICTIM, "accuracy", "clean").value == 0.0
+    assert first.table().rate(VICTIM, "accuracy", "clean").value > 0
+    assert compare(first, second, VICTIM, "asr").overall.value == 0.0
+    assert compare(second, first, VICTIM, "asr").overall.value == 0.0
 
 
 @pytest.mark.parametrize(("measure", "of_all"), [("asr", 6), ("gain", 12), ("confidence", 12)])

@@ -28,7 +28,9 @@ from scene.up import estimate_up
 
 _MODEL_FOLDERS = ("", "sparse/0", "sparse", "reconstruction", "colmap/sparse/0", "dense/sparse")
 _MASK_FOLDERS = ("masks", "mask")
-_PICTURE_FOLDERS = ("images", "../images", "../../images", "../../../images", "input", "")
+_PICTURE_FOLDERS = ("images", "input", "")
+_SHRUNK_FOLDERS = ("images_2", "images_4", "images_8")
+_MOST_TRIED = 50
 
 # How each COLMAP model's parameters map to ours: indices of fx, fy, cx, cy, the lens, and the
 # indices of its coefficients in OpenCV's order (-1: zero).
@@ -153,11 +155,18 @@ def image_pose(image: ColmapImage) -> NDArray[np.float64]:
 
 
 def _picture_folder(folder: Path, model_folder: Path, model: ColmapModel) -> Path:
-    """The first likely folder that holds one of the first pictures."""
-    roots = dict.fromkeys([folder, model_folder])
-    candidates = [root / name for root in roots for name in _PICTURE_FOLDERS]
+    """The first likely folder that holds one of some pictures; shrunk ones, where only they do."""
+    if folder == model_folder:
+        roots = [folder / up for up in ("", "..", "../..", "../../..")]
+    else:
+        # the parents of what was opened may hold another capture's pictures of the same names
+        roots = [folder, *reversed([p for p in model_folder.parents if folder in p.parents])]
+        roots.append(model_folder)
+    candidates = [root / name for names in (_PICTURE_FOLDERS, _SHRUNK_FOLDERS)
+                  for root in roots for name in names]  # fmt: skip
+    some = model.images[:: max(1, len(model.images) // _MOST_TRIED)]
     for candidate in candidates:
-        if any(find_picture(candidate, i.name, model_folder) for i in model.images[:50]):
+        if any(find_picture(candidate, image.name, model_folder) for image in some):
             return candidate
     return folder / "images"
 

@@ -155,6 +155,7 @@ def test_masks_that_go_with_no_picture_are_said(tmp_path):
 def test_masks_beside_the_capture_are_not_its_own(tmp_path):
     (tmp_path / "plaza").mkdir()
     (tmp_path / "masks").mkdir()
+    (tmp_path / "plaza").mkdir()
     folder = write_text(tmp_path / "plaza")
     Image.new("L", (80, 60)).save(tmp_path / "masks/a b.png.png")
     assert load_capture(folder).frames[0].mask is None
@@ -262,3 +263,24 @@ def test_a_rig_with_cameras_of_two_sizes_and_gaps(tmp_path):
     assert "2 models that do not hang together, of which 0 is used" in capture.notes[1]
     assert len(load_capture(tmp_path / "sparse" / "1").frames) == 3
     assert len(load_capture(tmp_path / "sparse" / "1").notes) == 1
+
+
+def test_pictures_are_looked_for_in_what_was_opened(tmp_path):
+    """Another capture's pictures of the same names lie beside it; its own are in input."""
+    (tmp_path / "plaza").mkdir()
+    folder = write_text(tmp_path / "plaza")
+    (folder / "images").rename(folder / "input")
+    (tmp_path / "images").mkdir()
+    Image.new("RGB", (80, 60), (255, 0, 0)).save(tmp_path / "images" / "a b.png")
+    for opened in (folder, folder / "sparse" / "0"):
+        (frame,) = load_capture(opened).frames
+        assert frame.image_path is not None
+        assert frame.image_path.resolve() == folder / "input" / "a b.png"
+
+
+def test_shrunk_pictures_are_used_where_only_they_are(tmp_path):
+    folder = write_text(tmp_path)
+    (folder / "images").rename(folder / "images_4")
+    Image.new("RGB", (20, 15)).save(folder / "images_4" / "a b.png")
+    (frame,) = load_capture(folder).frames
+    np.testing.assert_allclose(frame.camera.K, [[25, 0, 10.25], [0, 30, 7], [0, 0, 1]])

@@ -155,7 +155,6 @@ def test_masks_that_go_with_no_picture_are_said(tmp_path):
 def test_masks_beside_the_capture_are_not_its_own(tmp_path):
     (tmp_path / "plaza").mkdir()
     (tmp_path / "masks").mkdir()
-    (tmp_path / "plaza").mkdir()
     folder = write_text(tmp_path / "plaza")
     Image.new("L", (80, 60)).save(tmp_path / "masks/a b.png.png")
     assert load_capture(folder).frames[0].mask is None

@@ -81,13 +81,24 @@ class Scoring:
         """Begin `plan`, or go on with it: nothing stored is scored again. Raises InputError."""
         if not self.service.progress().victims:
             raise InputError("no victim is chosen; choose one in the Victims tab first")
+        if why := self._nobody_scores():
+            raise InputError(f"nothing would be scored: {why}")
         self.plan = plan
         self.run.update(replace(self.run.settings, sweep=plan))
         self.service.start(plan)
 
+    def _nobody_scores(self) -> str:
+        """Why no victim can score; "" while one can, or may once it is loaded."""
+        victims = self.service.progress().victims
+        if victims and all(victim.state == "failed" for victim in victims.values()):
+            return "; ".join(victim.message or name for name, victim in victims.items())
+        return ""
+
     def status(self) -> SweepStatus:
         """How far the sweep is, in words."""
         progress = self.service.progress()
+        if why := self._nobody_scores():
+            return SweepStatus("idle", 0, progress.total, f"no victim scores; {why}")
         through = progress.done + progress.skipped
         if progress.state == "running":
             words = f"running, {_left(progress.left_s)}"

@@ -132,12 +132,14 @@ class Session:
         """Place the patch from another view; placement and embedding are put aside (undo)."""
         self._stop_scoring()
         self.patchwork.set_anchor_camera(camera)
+        self._plain_view = None
         self.condition = Condition()
 
     def load_placement(self, content: bytes) -> None:
         """Take a saved placement file with its anchor; an embedding is put aside (undo)."""
         self.patchwork.load_placement(content)
         self._stop_scoring()
+        self._plain_view = None
         self.condition = Condition()
 
     def set_up(self, up: Up | None) -> None:
@@ -285,6 +287,7 @@ class Session:
     def _change_scene(self, scene: Scene) -> None:
         """The same Gaussians with another up axis or target; an embedding stays, in a new run."""
         self.scene = scene
+        self._plain_view = None
         self.patchwork.change_scene(scene)
         if self.patchwork.adversarial is not None:
             self._new_run()

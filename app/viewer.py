@@ -219,11 +219,14 @@ class Viewer:
         self.panels.renders.refresh(self.session.view)
         self.viewport.refresh_view(None)
         self.refresh_scores_soon()
+        self.worker.post_latest(self.session.condition)
 
     def show_patch(self) -> None:
-        """Draw another patch or placement."""
+        """Draw another patch or placement; the sliders turn about it, so draw their view anew."""
         self.viewport.refresh_outline()
         self.panels.patch.refresh()
+        if self.session.scoring is None:
+            self.worker.post_latest(self.session.condition)
 
     def show_embedding(self) -> None:
         """Draw another embedding: splats, kinds, figures; and score the view anew."""

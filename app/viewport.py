@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from app.captures import far_views
-from app.client_domes import ClientDomes
+from app.client_markers import ClientMarkers, ViewFrustum
 from app.display import display_copy, most_important, storage_scale
 from app.dome import Dome, build_dome
 from app.gizmo import Gizmo, OnDrag
@@ -68,7 +68,7 @@ class Viewport:
         self._session = session
         self._on_capture = on_capture
         self._nodes: dict[str, list[Any]] = {}
-        self._domes = ClientDomes(server, on_marker)
+        self._markers = ClientMarkers(server, on_marker)
         self.dome: Dome | None = None
         self.display_budget = display_budget
         self.kind = "clean"
@@ -182,7 +182,11 @@ class Viewport:
         if not show:
             return
         for index, capture in enumerate(self._session.scene.cameras):
-            node = self._frustum(f"/captures/{index}", capture.camera, CAPTURE_COLOR, 0.06)
+            node = self._scene.add_camera_frustum(
+                f"/captures/{index}",
+                position=capture.camera.center,
+                **frustum_options(capture.camera, CAPTURE_COLOR, 0.06 * self.unit),
+            )
             node.visible = self._shows("captures")
             node.on_click(lambda event, index=index: self._on_capture(index, event.client))
             self._keep("captures", node)
@@ -213,21 +217,21 @@ class Viewport:
             and np.allclose(old.positions, self.dome.positions)
         )
         if same:
-            self._domes.recolor(self.dome)
+            self._markers.recolor(self.dome)
             return
         far = far_views(session.scene, self.dome.cameras, session.pivot)
         sizes = np.where(far, FAR_SIZE, 1.0).astype(np.float32)
-        self._domes.show(self.dome, sizes, self.unit)
+        self._markers.show(self.dome, sizes, self.unit)
 
     @_alone
     def welcome(self, client: Any) -> None:
         """Show the dome to a browser that came."""
-        self._domes.welcome(client)
+        self._markers.welcome(client)
 
     @_alone
     def see_off(self, client: Any) -> None:
         """Forget a browser that left."""
-        self._domes.see_off(client)
+        self._markers.see_off(client)
 
     @_alone
     def make_way(self, eyes: Mapping[int, ArrayLike]) -> None:
@@ -235,27 +239,25 @@ class Viewport:
 
         eyes: client id -> position of its camera, (3,) world units.
         """
-        self._domes.make_way(eyes)
+        self._markers.make_way(eyes)
 
     @_alone
     def refresh_view(self, picture: NDArray[np.uint8] | None) -> None:
         """The frustum of the sliders' camera, with what was last rendered in it."""
-        self._clear("view")
-        node = self._frustum(
-            "/view", self._session.camera(), VIEW_COLOR, 0.07, image=picture, line_width=2.5
-        )
-        node.visible = self._shows("view")
-        self._keep("view", node)
+        camera = self._session.camera()
+        options = frustum_options(camera, VIEW_COLOR, 0.07 * self.unit)
+        options |= {"image": picture, "line_width": 2.5}
+        self._markers.show_view(ViewFrustum(camera.center, options))
 
     def _shows(self, group: str) -> bool:
         """Whether nodes of a group are to be seen now."""
         return not self.victims_eye and not (self._markers_hidden and group in MARKERS)
 
     def _show_groups(self) -> None:
-        for group in ("outline", "target", *MARKERS):
+        for group in ("outline", "target", "captures"):
             for node in self._nodes.get(group, []):
                 node.visible = self._shows(group)
-        self._domes.set_visible(self._shows("dome"))
+        self._markers.set_visible(self._shows("dome"), self._shows("view"))
         if self._standing_at is not None and self.captures_shown:
             for node in self._nodes.get("captures", [])[self._standing_at :][:1]:
                 node.visible = False
@@ -268,21 +270,6 @@ class Viewport:
         self._scene.add_light_ambient("/lights/ambient", intensity=2.7)
         self._scene.add_light_directional(
             "/lights/above", intensity=0.8, position=self._session.scene.up
-        )
-
-    def _frustum(
-        self, name: str, camera: Camera, color: tuple[int, int, int], size: float, **options: Any
-    ) -> Any:
-        rotation = camera.camera_from_world[:3, :3].T[None]
-        return self._scene.add_camera_frustum(
-            name,
-            fov=float(2 * np.arctan(0.5 * camera.height / camera.K[1, 1])),
-            aspect=camera.width / camera.height,
-            scale=size * self.unit,
-            color=color,
-            wxyz=matrices_to_quaternions(rotation)[0],
-            position=camera.center,
-            **options,
         )
 
     def _add_splats(self, kind: str, part: Gaussians, scale: float) -> None:
@@ -323,6 +310,18 @@ class Viewport:
     def _clear(self, group: str) -> None:
         for node in self._nodes.pop(group, []):
             node.remove()
+
+
+def frustum_options(camera: Camera, color: tuple[int, int, int], size: float) -> dict[str, Any]:
+    """How viser draws the frustum of `camera`, `size` world units deep; without its position."""
+    rotation = camera.camera_from_world[:3, :3].T[None]
+    return {
+        "fov": float(2 * np.arctan(0.5 * camera.height / camera.K[1, 1])),
+        "aspect": camera.width / camera.height,
+        "scale": size,
+        "color": color,
+        "wxyz": matrices_to_quaternions(rotation)[0],
+    }
 
 
 def fly(client: viser.ClientHandle, camera: Camera, distance: float) -> None:

@@ -43,7 +43,6 @@ class SceneActions(ActionGroup):
             self._session.reopen(path)
             viewer.show_scene()
             viewer.panels.scene.show_recent(remember_path(path, self._session.runs))
-            viewer.worker.post_latest(self._session.condition)
 
         self.start_job(f"opening {path.name}", work, say)
 

@@ -79,7 +79,8 @@ def describe_view(scores: ViewScores) -> str:
     if scores.extrapolated:
         parts.append("extrapolated (far from every photo)")
     if scores.seconds:
-        parts.append(f"{'scored' if scores.complete else 'drawn'} in {scores.seconds:.2f} s")
+        done = "scored" if scores.complete and scores.said else "drawn"
+        parts.append(f"{done} in {scores.seconds:.2f} s")
     return ", ".join(parts)
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.client_domes import CLEARANCE, MARKER_SIZE, ClientDomes
+from app.client_markers import CLEARANCE, MARKER_SIZE, ClientMarkers, ViewFrustum
 from app.dome import STATE_COLOR, beside, build_dome, marker_mesh
 from envelope.condition import AXES, Condition, condition_camera
 from scene.camera import Camera
@@ -93,6 +93,11 @@ class _Client:
         self.camera = SimpleNamespace(position=np.asarray(position, float))
         self.scene = self
         self.nodes: list[_Node] = []
+        self.frustums: list[_Node] = []
+
+    def add_camera_frustum(self, name, **fields) -> _Node:
+        self.frustums.append(_Node(name=name, **fields))
+        return self.frustums[-1]
 
     def add_batched_meshes_simple(self, name, vertices, faces, **fields) -> _Node:
         self.nodes.append(_Node(name=name, vertices=vertices, **fields))
@@ -102,7 +107,7 @@ class _Client:
 def _domes(*clients, clicked=lambda index, client: None):
     server = SimpleNamespace(clients=list(clients))
     server.get_clients = lambda: {c.client_id: c for c in server.clients}
-    return server, ClientDomes(server, clicked)
+    return server, ClientMarkers(server, clicked)
 
 
 def _three(states=("works", "holds", "unscored")):
@@ -132,7 +137,7 @@ def test_browsers_that_come_later_get_the_dome_and_those_that_left_are_not_spoke
     first, late = _Client(1, [50, 50, 50]), _Client(2, [50, 50, 50])
     server, domes = _domes(first)
     domes.show(_three(), np.ones(3, np.float32), 3.0)
-    domes.set_visible(False)
+    domes.set_visible(dome=False, view=True)
     server.clients.append(late)
     domes.welcome(late)
     domes.welcome(late)
@@ -155,3 +160,24 @@ def test_a_click_names_the_marker_and_its_browser():
     here.nodes[0].click(SimpleNamespace(instance_index=2, client=here))
     here.nodes[0].click(SimpleNamespace(instance_index=None, client=here))
     assert clicks == [(2, here)]
+
+
+def test_the_sliders_view_covers_nobody_who_stands_at_it():
+    """Its picture filled the viewport of whoever had flown to it: no splats, outline or dome."""
+    there, away = _Client(1, [1, 2, 3]), _Client(2, [9, 9, 9])
+    server, markers = _domes(there, away)
+    markers.show(_three(), np.ones(3, np.float32), 3.0)
+    markers.show_view(ViewFrustum(np.array([1.0, 2.0, 3.05]), {"fov": 0.5}))
+    assert not there.frustums[-1].visible and away.frustums[-1].visible
+    markers.make_way({1: [5, 5, 5], 2: [1, 2, 3]})
+    assert there.frustums[-1].visible and not away.frustums[-1].visible
+    # hidden for all while a click is waited for, and back for whom it does not cover
+    there.camera.position, away.camera.position = np.array([5.0, 5, 5]), np.array([1.0, 2, 3])
+    markers.set_visible(dome=False, view=False)
+    assert not there.frustums[-1].visible and not away.frustums[-1].visible
+    markers.set_visible(dome=True, view=True)
+    assert there.frustums[-1].visible and not away.frustums[-1].visible
+    late = _Client(3, [1, 2, 3])
+    server.clients.append(late)
+    markers.welcome(late)
+    assert len(late.frustums) == 1 and not late.frustums[0].visible

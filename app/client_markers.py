@@ -1,12 +1,14 @@
-"""The dome's markers in every browser: each browser has its own, for its own camera's sake.
+"""The dome's markers and the sliders' view in every browser, for its own camera's sake.
 
-A browser whose camera stands in a marker would see one color only; that marker is taken away for
-this browser until its camera leaves, and stays for all others.
+A browser whose camera stands in a marker would see one color only, and one that stands at the
+sliders' view nothing but the picture in its frustum. What stands in the way is taken away for this
+browser until its camera leaves, and stays for all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,16 @@ VANISHED = 1e-4
 """Size of a marker that is out of sight; zero has no inverse matrix."""
 
 
-class ClientDomes:
-    """One batched mesh per connected browser. Not safe for several threads: its owner locks.
+@dataclass(frozen=True, eq=False)
+class ViewFrustum:
+    """Where the sliders' view is. position: (3,). options: what viser's frustum takes."""
+
+    position: NDArray[np.float64]
+    options: Mapping[str, Any]
+
+
+class ClientMarkers:
+    """A batched mesh and a frustum per browser. Not safe for several threads: its owner locks.
 
     on_click(index, client): called from viser's threads.
     """
@@ -34,8 +44,11 @@ class ClientDomes:
         self._nodes: dict[int, Any] = {}
         self._dome: Dome | None = None
         self._sizes: NDArray[np.float32] = np.empty(0, np.float32)
-        self._size = 1.0
+        self._size = MARKER_SIZE
         self._visible = True
+        self._views: dict[int, Any] = {}
+        self._view: ViewFrustum | None = None
+        self._view_visible = True
 
     def show(self, dome: Dome, sizes: NDArray[np.float32], unit: float) -> None:
         """Draw `dome` in every browser. sizes: (N,) relative ones. unit: world length of one."""
@@ -46,7 +59,13 @@ class ClientDomes:
         self._nodes.clear()
         self._dome, self._sizes, self._size = dome, sizes, MARKER_SIZE * unit
         for client in here.values():
-            self.welcome(client)
+            self._add_dome(client)
+
+    def show_view(self, view: ViewFrustum) -> None:
+        """Draw the frustum of the sliders' view in every browser, instead of the last one."""
+        self._view = view
+        for client in self._server.get_clients().values():
+            self._add_view(client)
 
     def recolor(self, dome: Dome) -> None:
         """The same markers in other colors."""
@@ -55,7 +74,12 @@ class ClientDomes:
             node.batched_colors = linear_colors(dome.colors)
 
     def welcome(self, client: Any) -> None:
-        """Draw the markers in a browser that came."""
+        """Draw everything in a browser that came."""
+        self._add_dome(client)
+        if client.client_id not in self._views:
+            self._add_view(client)
+
+    def _add_dome(self, client: Any) -> None:
         dome = self._dome
         if dome is None or len(dome) == 0 or client.client_id in self._nodes:
             return
@@ -81,6 +105,7 @@ class ClientDomes:
     def see_off(self, client: Any) -> None:
         """Forget a browser that left."""
         self._nodes.pop(client.client_id, None)
+        self._views.pop(client.client_id, None)
 
     def make_way(self, eyes: Mapping[int, ArrayLike]) -> None:
         """Take away what each browser's camera stands in, and bring back what it has left.
@@ -93,12 +118,34 @@ class ClientDomes:
                 scales = self._scales(eye)
                 if not np.array_equal(scales, node.batched_scales):
                     node.batched_scales = scales
+            self._let_see(ident, eye)
 
-    def set_visible(self, visible: bool) -> None:
-        """Hide all markers or bring them back."""
-        self._visible = visible
+    def set_visible(self, dome: bool, view: bool) -> None:
+        """Hide all markers, or the view's frustum, or bring them back."""
+        self._visible, self._view_visible = dome, view
         for node in self._nodes.values():
-            node.visible = visible
+            node.visible = dome
+        for ident, client in self._server.get_clients().items():
+            self._let_see(ident, client.camera.position)
+
+    def _add_view(self, client: Any) -> None:
+        """A node of the same name takes the last one's place."""
+        if self._view is not None:
+            visible = self._view_shows(client.camera.position)
+            self._views[client.client_id] = client.scene.add_camera_frustum(
+                "/view", position=self._view.position, visible=visible, **self._view.options
+            )
+
+    def _let_see(self, ident: int, eye: ArrayLike) -> None:
+        node = self._views.get(ident)
+        if node is not None and node.visible != (shows := self._view_shows(eye)):
+            node.visible = shows
+
+    def _view_shows(self, eye: ArrayLike) -> bool:
+        """Whether a browser whose camera is at `eye` (3,) sees past the view's frustum."""
+        assert self._view is not None
+        away = float(np.linalg.norm(np.asarray(eye, float) - self._view.position))
+        return self._view_visible and away > CLEARANCE * self._size
 
     def _scales(self, eye: ArrayLike) -> NDArray[np.float32]:
         assert self._dome is not None

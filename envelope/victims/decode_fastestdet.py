@@ -9,6 +9,7 @@ import numpy as np
 from envelope.victims.boxes import Candidates, FloatArray, grid_cells
 
 _OBJECT_POWER, _CLASS_POWER = 0.6, 0.4
+_STRIDE = 16
 
 
 def decode(outputs: Sequence[FloatArray], width: int, height: int) -> Candidates:
@@ -29,4 +30,5 @@ def decode(outputs: Sequence[FloatArray], width: int, height: int) -> Candidates
 
 def fits(shapes: Sequence[tuple[int, ...]], width: int, height: int) -> bool:
     """Whether outputs of these shapes (batch left out) are this family's."""
-    return len(shapes) == 1 and len(shapes[0]) == 3 and shapes[0][0] > 5
+    map_size = (height // _STRIDE, width // _STRIDE)
+    return len(shapes) == 1 and shapes[0][1:] == map_size and shapes[0][0] > 5

@@ -20,6 +20,7 @@ from envelope.victims.names import find_class
 from envelope.victims.onnx_session import (
     input_size,
     model_files,
+    one_by_one,
     open_session,
     picture_input,
     read_labels,
@@ -35,6 +36,9 @@ from scene.errors import InputError
 
 if TYPE_CHECKING:
     from envelope.victims.onnx_torch import TorchTwin
+
+_ROUNDED = 0.02
+"""How far beyond 0..1 scores may be: those of quantised files."""
 
 Fit = Callable[[int, int, int, int], Letterbox]
 
@@ -67,6 +71,7 @@ def _centered(width: int, height: int, input_width: int, input_height: int) -> L
 
 PRESETS: Mapping[str, Preset] = {
     "yolox": Preset(decode_yolox.decode, decode_yolox.fits),
+    "yolox-decoded": Preset(decode_yolox.decode_decoded, decode_yolox.fits),
     "nanodet": Preset(
         decode_nanodet.decode,
         decode_nanodet.fits,
@@ -152,9 +157,8 @@ class OnnxDetector:
         self.session = session
         self.preset = preset
         self.info = info
-        entry = session.get_inputs()[0]
-        self._input_name = entry.name
-        self._one_by_one = entry.shape[0] == 1
+        self._input_name = session.get_inputs()[0].name
+        self._one_by_one = one_by_one(session, path)
 
     def predict(self, images: Images) -> list[Detections]:
         """images: (B, H, W, 3) uint8 RGB -> B answers in those pictures' pixels."""
@@ -216,6 +220,12 @@ class OnnxDetector:
                 f"file names {len(labels)}"
             )
         require_finite(self.info.name, candidates.scores, candidates.xyxy)
+        low, high = (float(f(candidates.scores, initial=0)) for f in (np.min, np.max))
+        if low < -_ROUNDED or high > 1 + _ROUNDED:
+            raise InputError(
+                f"{self.info.name}: class scores want 0..1, found {low:g}..{high:g}; the file is "
+                f"of another family than {self.info.settings['preset']}, or lacks its last sigmoid"
+            )
         classes = candidates.scores.argmax(axis=1)
         confidences = candidates.scores.max(axis=1)
         keep = confidences >= self.info.settings["kept_confidence"]
@@ -234,14 +244,18 @@ def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetecto
     entry = picture_input(session, path)
     name = options.preset or "yolox"
     width, height = input_size(entry.shape, options.size or PRESETS[name].side)
-    outputs = _output_shapes(session, width, height)
-    name = options.preset or _recognised(path, outputs, width, height)
+    outputs = _outputs(session, width, height)
+    shapes = [tuple(output.shape) for output in outputs]
+    name = options.preset or _recognised(path, shapes, width, height)
     preset = PRESETS[name]
-    if not preset.fits(outputs, width, height):
+    if not preset.fits(shapes, width, height):
         raise InputError(
-            f"{path}: its outputs {outputs} are not those of the preset {name!r}; choose another "
+            f"{path}: its outputs {shapes} are not those of the preset {name!r}; choose another "
             f"of: {', '.join(PRESETS)}"
         )
+    if name.startswith("yolox"):  # of either form the shapes are the same
+        name = "yolox-decoded" if decode_yolox.is_decoded(outputs[0], width, height) else "yolox"
+        preset = PRESETS[name]
     info = VictimInfo(
         name=options.spec,
         kind="detector",
@@ -262,11 +276,11 @@ def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetecto
     return OnnxDetector(session, preset, info, path)
 
 
-def _output_shapes(session: Any, width: int, height: int) -> list[tuple[int, ...]]:
-    """Shapes of one picture's outputs, found by running the model once on gray."""
+def _outputs(session: Any, width: int, height: int) -> list[FloatArray]:
+    """One picture's outputs, found by running the model once on zeros."""
     entry = session.get_inputs()[0]
     outputs = session.run(None, {entry.name: np.zeros((1, 3, height, width), np.float32)})
-    return [tuple(output.shape[1:]) for output in outputs]
+    return [np.asarray(output)[0] for output in outputs]
 
 
 def _recognised(path: Path, shapes: list[tuple[int, ...]], width: int, height: int) -> str:

@@ -12,6 +12,7 @@ from envelope.victims.hashes import files_sha256
 from envelope.victims.onnx_session import (
     input_size,
     model_files,
+    one_by_one,
     open_session,
     picture_input,
     read_labels,
@@ -31,12 +32,11 @@ _CROP = 0.875  # torchvision's share of the resized picture that the middle squa
 class OnnxClassifier:
     """Follows the Classifier protocol."""
 
-    def __init__(self, session: Any, info: VictimInfo) -> None:
+    def __init__(self, session: Any, info: VictimInfo, singly: bool = True) -> None:
         self.session = session
         self.info = info
-        entry = session.get_inputs()[0]
-        self._input_name = entry.name
-        self._one_by_one = entry.shape[0] == 1
+        self._input_name = session.get_inputs()[0].name
+        self._one_by_one = singly
 
     def predict(self, images: Images) -> list[Classification]:
         """images: (B, H, W, 3) uint8 RGB -> B answers."""
@@ -135,7 +135,7 @@ def load_onnx_classifier(request: Request) -> OnnxClassifier:
             "labels_hash": files_sha256([Path(options["labels"])]),
         },
     )
-    return OnnxClassifier(session, info)
+    return OnnxClassifier(session, info, one_by_one(session, path))
 
 
 def _trial_pictures(height: int, width: int) -> list[np.ndarray]:

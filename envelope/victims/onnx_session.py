@@ -40,6 +40,17 @@ def open_session(path: Path, threads: int) -> Any:
         ) from error
 
 
+def one_by_one(session: Any, path: Path | None) -> bool:
+    """Whether pictures are given singly: the input wants it, or an answer hangs on the others."""
+    fixed = session.get_inputs()[0].shape[0] == 1
+    return fixed or (path is not None and quantised_by_call(path))
+
+
+def quantised_by_call(path: Path) -> bool:
+    """Whether a file scales its activations anew for each call, by all the pictures in it."""
+    return b"DynamicQuantize" in path.read_bytes()
+
+
 def input_size(shape: Sequence[Any], side: int) -> tuple[int, int]:
     """(width, height) of the input; `side` where the file leaves it open."""
     height, width = (value if isinstance(value, int) and value > 0 else side for value in shape[2:])

@@ -47,6 +47,7 @@ def _yolov8(outputs: Sequence[torch.Tensor]) -> torch.Tensor:
 
 SCORES: dict[str, Scores] = {
     "yolox": _yolox,
+    "yolox-decoded": _yolox,
     "nanodet": _nanodet,
     "fastestdet": _fastestdet,
     "yolov8": _yolov8,

@@ -227,10 +227,23 @@ def takes_prompt(victim: Victim) -> TypeGuard[Grounder | OpenDetector]:
 def ask(
     victim: Victim, images: Images, label: str, prompt: str | None = None
 ) -> Sequence[Prediction]:
-    """One batch to any victim. prompt: instead of the native one, where prompts are taken."""
+    """One batch to any victim. prompt: instead of the native one, where prompts are taken.
+
+    An open-vocabulary detector's boxes carry the words of the prompt, and count by them: a prompt
+    without the class would lose every one of them. Raises InputError.
+    """
     if takes_prompt(victim):
+        if prompt and victim.info.kind == "detector":
+            _check_words(victim.info.name, prompt, label)
         return victim.predict(images, prompt or victim.prompt_for(label))
     return victim.predict(images)  # type: ignore[call-arg]
+
+
+def _check_words(name: str, prompt: str, label: str) -> None:
+    from envelope.victims.names import phrase_has_class
+
+    if not phrase_has_class(prompt, label):
+        raise InputError(f"{name}: wanted a prompt that names {label!r}, found {prompt!r}")
 
 
 def check_images(images: Any) -> Images:

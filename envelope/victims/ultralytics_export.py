@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from envelope.victims.onnx_session import quantised_by_call
 from envelope.victims.ultralytics_model import (
     BAD_FILE,
     LICENCE,
@@ -43,10 +44,11 @@ def load_export(path: Path, name: str, options: Options, threads: int = 1) -> Ul
             f"victim {name!r}: wanted a detector with a square input, found one to {backend.task} "
             f"of {width} x {height} pixels"
         )
-    one_by_one = not getattr(backend, "dynamic", False)
+    # those of dynamically quantised files would hang on the other pictures of the call
+    singly = not getattr(backend, "dynamic", False) or quantised_by_call(path)
 
     def answers(batch: torch.Tensor) -> torch.Tensor:
-        parts = batch.split(1) if one_by_one else [batch]
+        parts = batch.split(1) if singly else [batch]
         return torch.cat([torch.as_tensor(_first(backend(part))) for part in parts])
 
     probe = torch.rand((1, 3, height, width), generator=torch.Generator().manual_seed(0))
@@ -66,8 +68,9 @@ def load_export(path: Path, name: str, options: Options, threads: int = 1) -> Ul
         return _surest(rows) if by_class else rows
 
     info = describe(path, name, head, (width, height), backend.names, options)
-    place = place_for(head, width, square=True)
-    return UltralyticsDetector(run, head, place, replace(info, licence=LICENCE), threads)
+    settings = {**info.settings, **({"scores": "of each class"} if by_class else {})}
+    info = replace(info, licence=LICENCE, settings=settings)
+    return UltralyticsDetector(run, head, place_for(head, width, square=True), info, threads)
 
 
 def head_of_export(raw: torch.Tensor, classes: int, metadata: Mapping[str, Any]) -> Head | None:

@@ -40,6 +40,8 @@ _ANSWERS: dict[str, type] = {
     "detector": Detections,
     "grounder": Grounding,
 }
+_SHARES = 1.05
+"""No object ends within the first pixel: such boxes are shares of the picture."""
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
 _NAME = re.compile(r"[A-Za-z_]\w*$")
 
@@ -79,10 +81,10 @@ class UserVictim:
                 f"{len(answers)} answers; return one for each"
             )
         for number, answer in enumerate(answers):
-            self._check(number, answer, wanted)
+            self._check(number, answer, wanted, images)
         return list(answers)
 
-    def _check(self, number: int, answer: Prediction, wanted: type) -> None:
+    def _check(self, number: int, answer: Prediction, wanted: type, images: Images) -> None:
         where = f"{self.info.name}: answer {number}"
         if not isinstance(answer, wanted):
             raise InputError(
@@ -95,19 +97,32 @@ class UserVictim:
                 f"{where} names the class {min(unknown)!r}, which info.labels does not hold"
             )
         if isinstance(answer, Detections):
-            swapped = (answer.xyxy[:, :2] > answer.xyxy[:, 2:]).any(axis=1)
-            if swapped.any():
-                found = ", ".join(f"{value:g}" for value in answer.xyxy[swapped][0])
-                raise InputError(
-                    f"{where}: boxes want xyxy, x0 <= x1 and y0 <= y1, found [{found}]"
-                )
+            _check_boxes(where, answer.xyxy, images)
             if len(answer) and not (0 <= answer.confidences.min() <= answer.confidences.max() <= 1):
                 low, high = answer.confidences.min(), answer.confidences.max()
                 raise InputError(f"{where}: confidences want 0..1, found {low:g}..{high:g}")
+        if isinstance(answer, Grounding) and answer.box is not None:
+            _check_boxes(where, np.asarray([answer.box], np.float64), images)
         if isinstance(answer, Classification):
             total = float(answer.probabilities.sum())
             if not np.isfinite(total) or abs(total - 1) > 1e-2 or answer.probabilities.min() < 0:
                 raise InputError(f"{where}: probabilities want to sum to 1, found {total:g}")
+
+
+def _check_boxes(where: str, boxes: np.ndarray, images: Images) -> None:
+    """Refuse (n, 4) boxes that are not xyxy pixels of the pictures."""
+    swapped = (boxes[:, :2] > boxes[:, 2:]).any(axis=1)
+    if swapped.any():
+        found = ", ".join(f"{value:g}" for value in boxes[swapped][0])
+        raise InputError(f"{where}: boxes want xyxy, x0 <= x1 and y0 <= y1, found [{found}]")
+    if not np.isfinite(boxes).all():
+        raise InputError(f"{where}: boxes want finite numbers")
+    if boxes.size and boxes.max() <= _SHARES and boxes.max() > 0:
+        height, width = images.shape[1:3]
+        raise InputError(
+            f"{where}: boxes want pixels of the {width} x {height} picture, found numbers up to "
+            f"{boxes.max():g}, as shares of it"
+        )
 
 
 def load_user_model(request: Request) -> Victim:

@@ -143,7 +143,7 @@ def test_yolov8_hand_worked() -> None:
 def test_nan_of_the_network_is_an_error(preset: str) -> None:
     """In the last output's last value, whichever that is: a share of objectness is clipped away."""
     shapes = {
-        "yolox": [(21, 85)], "yolov8": [(84, 21)], "fastestdet": [(85, 2, 2)],
+        "yolox": [(21, 85)], "yolox-decoded": [(21, 85)], "yolov8": [(84, 21)], "fastestdet": [(85, 2, 2)],
         "nanodet": [(16, 80), (4, 80), (1, 80), (16, 32), (4, 32), (1, 32)],
     }[preset]  # fmt: skip
     outputs = [np.zeros((1, *shape), np.float32) for shape in shapes]
@@ -194,12 +194,24 @@ def classifier_file(
     return path
 
 
-def detector_file(path: Path) -> Path:
-    """YOLOX's outputs of a 32 x 32 input, always the same: raw rows of 80 classes."""
+def yolox_rows(decoded: bool = False, certainty: float = 0.8) -> np.ndarray:
+    """(1, 21, 85) of a 32 x 32 input: a stop sign of 12 x 6 px about (14, 9), in cell (1, 1)."""
+    rows = np.zeros((1, 21, 85), np.float32)
+    rows[0, 5, :4] = [14 / 8 - 1, 9 / 8 - 1, np.log(12 / 8), np.log(6 / 8)]
+    rows[0, 5, 4], rows[0, 5, 5 + COCO_NAMES.index("stop sign")] = 0.9, certainty
+    if decoded:
+        places = [(s * (x + 0.5), s * (y + 0.5)) for s in (8, 16, 32)
+                  for y in range(32 // s) for x in range(32 // s)]  # fmt: skip
+        rows[0, :, :2] = places
+        rows[0, 5, :4] = [14, 9, 12, 6]
+    return rows
+
+
+def detector_file(path: Path, rows: np.ndarray | None = None) -> Path:
+    """YOLOX's outputs of a 32 x 32 input, always the same."""
     from onnx import TensorProto, helper, numpy_helper
 
-    rows = np.zeros((1, 21, 85), np.float32)
-    rows[0, 0, 4], rows[0, 0, 5 + COCO_NAMES.index("stop sign")] = 0.9, 0.8
+    rows = yolox_rows() if rows is None else rows
     nodes = [
         helper.make_node("GlobalAveragePool", ["x"], ["p"]),
         helper.make_node("ReduceMax", ["p"], ["m"], keepdims=0),
@@ -237,6 +249,89 @@ def test_classifier_files(tmp_path: Path, shares: bool, batch: int | str) -> Non
     assert blue.probabilities[2] == pytest.approx(np.exp(2) / (np.exp(2) + 2), abs=1e-5)
     assert victim.info.input_size == (24, 16)
     assert victim.info.settings["answers"] == ("probabilities" if shares else "logits")
+
+
+@pytest.mark.parametrize("decoded", [False, True])
+@pytest.mark.parametrize("preset", ["", "?preset=yolox", "?preset=yolox-decoded"])
+def test_yolox_exports_with_and_without_their_decoding(
+    tmp_path: Path, decoded: bool, preset: str
+) -> None:
+    """Both have the same shapes; decoding twice gave boxes as large as the picture."""
+    path = detector_file(tmp_path / "x.onnx", yolox_rows(decoded))
+    victim = load_victim(f"onnx:{path}{preset}", "stop sign")
+    assert victim.info.settings["preset"] == ("yolox-decoded" if decoded else "yolox")
+    (found,) = victim.predict(np.zeros((1, 48, 64, 3), np.uint8))  # halved into the input
+    assert found.labels == ("stop sign",)
+    assert found.xyxy[0] == pytest.approx([16, 12, 40, 24], abs=1e-4)
+    assert found.confidences[0] == pytest.approx(0.72)
+
+
+@pytest.mark.real
+def test_a_real_yolox_with_its_decoding(real_data: Path, tmp_path: Path) -> None:
+    """The real file with the decoding put behind it, as its exporter can: the same boxes."""
+    from onnx import helper, numpy_helper
+
+    raw = real_data / "weights" / REAL["yolox"]
+    model = onnx.load(str(raw))
+    last = model.graph.output[0].name
+    sides = [416 // stride for stride in (8, 16, 32)]
+    cells = np.concatenate([np.indices((n, n))[::-1].reshape(2, -1).T for n in sides])
+    stride = np.concatenate([np.full((n * n, 1), 416 // n) for n in sides])
+    for name, value in (("cells", cells), ("stride", stride), ("cuts", np.array([2, 2, 81]))):
+        kind = np.int64 if name == "cuts" else np.float32
+        model.graph.initializer.append(numpy_helper.from_array(value.astype(kind), name))
+    model.graph.node.extend([
+        helper.make_node("Split", [last, "cuts"], ["xy", "wh", "rest"], axis=2),
+        helper.make_node("Add", ["xy", "cells"], ["at"]),
+        helper.make_node("Mul", ["at", "stride"], ["centers"]),
+        helper.make_node("Exp", ["wh"], ["grown"]),
+        helper.make_node("Mul", ["grown", "stride"], ["sizes"]),
+        helper.make_node("Concat", ["centers", "sizes", "rest"], ["decoded"], axis=2),
+    ])  # fmt: skip
+    model.graph.output[0].name = "decoded"
+    if model.opset_import[0].version < 13:  # Split takes its sizes as an input since then
+        model = onnx.version_converter.convert_version(model, 13)
+    onnx.save(model, str(tmp_path / "decoded.onnx"))
+    photo = sign_photo(real_data)
+    (wanted,) = load_victim(f"onnx:{raw}").predict(photo)
+    (found,) = load_victim(f"onnx:{tmp_path / 'decoded.onnx'}").predict(photo)
+    assert found.labels == wanted.labels
+    assert found.xyxy == pytest.approx(wanted.xyxy, abs=0.05)
+
+
+def test_scores_that_are_no_shares_are_refused(tmp_path: Path) -> None:
+    """An export without its last sigmoid: every logit above a half counted as a sure object."""
+    path = detector_file(tmp_path / "x.onnx", yolox_rows(certainty=3.0))
+    victim = load_victim(f"onnx:{path}")
+    with pytest.raises(InputError, match=r"class scores want 0\.\.1, found 0\.\.2\.7"):
+        victim.predict(np.zeros((1, 32, 32, 3), np.uint8))
+
+
+def test_only_fastestdets_own_map_is_taken_for_one() -> None:
+    fits = PRESETS["fastestdet"].fits
+    assert fits([(85, 22, 22)], 352, 352)
+    assert not fits([(85, 44, 44)], 352, 352)
+    assert not fits([(85, 352, 352)], 352, 352)
+
+
+def test_answers_of_quantised_files_do_not_hang_on_the_batch(tmp_path: Path) -> None:
+    """Activations are scaled by what a call holds: a bright picture changed a dark one's answer."""
+    from onnxruntime.quantization import quantize_dynamic
+
+    labels = labels_file(tmp_path, "red", "green", "blue")
+    plain = classifier_file(tmp_path / "plain.onnx", batch="n")
+    quantize_dynamic(str(plain), str(tmp_path / "small.onnx"))
+    victim = load_victim(f"onnx-classifier:{tmp_path / 'small.onnx'}?labels={labels}&mean=0&std=1")
+    images = np.zeros((2, 16, 24, 3), np.uint8)
+    images[0, :8], images[0, 8:] = [3, 5, 4], [4, 6, 5]  # means between the steps of 1
+    images[1] = [255, 200, 250]
+    together = victim.predict(images)
+    alone = [victim.predict(images[n : n + 1])[0] for n in range(2)]
+    for first, second in zip(together, alone, strict=True):
+        assert first.probabilities == pytest.approx(second.probabilities, abs=1e-7)
+    feed = {"x": victim._tensor(images)}
+    both = victim.session.run(None, feed)[0]
+    assert np.abs(both[0] - victim.session.run(None, {"x": feed["x"][:1]})[0][0]).max() > 1e-3
 
 
 def test_independent_chances_are_not_a_classifiers(tmp_path: Path) -> None:

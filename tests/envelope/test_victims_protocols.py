@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from envelope.victims.names import find_class, normalised, phrase_has_class, same_class
-from envelope.victims.protocols import Classification, Detections, Grounding, check_images
+from envelope.victims.protocols import (
+    Classification,
+    Detections,
+    Grounding,
+    VictimInfo,
+    ask,
+    check_images,
+)
 from envelope.victims.registry import list_victims, load_victim
 from scene.errors import InputError
 
@@ -159,3 +166,22 @@ def test_numbers_that_are_none_are_errors_and_not_omissions() -> None:
         Detections(boxes * np.inf, np.array([0.5]), ("a",))
     with pytest.raises(InputError, match="not finite"):
         Classification(("a", "b"), np.array([np.nan, np.nan]))
+
+
+def test_an_open_detectors_prompt_names_the_class() -> None:
+    """Its boxes are counted by the prompt's words: another one lost them all, as if hidden."""
+
+    class Open:
+        info = VictimInfo("open", "detector", "", "", (8, 8), 0.3, "", ())
+
+        def prompt_for(self, label: str) -> str:
+            return f"a {label}"
+
+        def predict(self, images: np.ndarray, prompt: str) -> list[str]:
+            return [prompt]
+
+    images = np.zeros((1, 8, 8, 3), np.uint8)
+    assert ask(Open(), images, "stop sign") == ["a stop sign"]
+    assert ask(Open(), images, "Stop-Sign", "red stop sign. person.") == ["red stop sign. person."]
+    with pytest.raises(InputError, match="open: wanted a prompt that names 'stop sign', found 'sign"):
+        ask(Open(), images, "stop sign", "sign.")

@@ -198,3 +198,36 @@ def test_boxes_and_names_that_would_be_omissions(
     module = write(models, f"um_odd_{name[0]}", body + "def make(): return Model(answer=ODD)\n")
     with pytest.raises(InputError, match=message):
         load_victim(f"{module}:make").predict(IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        ("(30, 2, 12, 40)", r"xyxy, x0 <= x1 and y0 <= y1, found \[30, 2, 12, 40\]"),
+        ("(0.1, 0.2, 0.5, 1.0)", "want pixels of the 64 x 48 picture, found numbers up to 1, as"),
+        ("(1, 2, 30, float('nan'))", "finite"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["grounder", "detector"])
+def test_boxes_that_are_no_pixels(models: Path, kind: str, box: str, message: str) -> None:
+    """They would overlap nothing, and read as displacement in every picture."""
+    made = f"Detections(np.array([{box}]), np.array([0.8]), ('person',))"
+    if kind == "grounder":
+        made = f"Grounding('', {box}, 'ok')"
+    name = f"um_shares_{kind}_{len(message)}"
+    write(models, name, f"""
+class Asked(Model):
+    def __init__(self):
+        super().__init__({kind!r})
+    def prompt_for(self, label): return label
+    def predict(self, images, prompt=""): return [{made}] * len(images)
+def make(): return Asked()
+""")  # fmt: skip
+    with pytest.raises(InputError, match=message):
+        load_victim(f"{name}:make").predict(IMAGES, "person")
+
+
+def test_a_box_in_the_corner_is_one(models: Path) -> None:
+    body = "SMALL = Detections(np.array([[0, 0, 2, 1]]), np.array([0.8]), ('person',))\n"
+    write(models, "um_corner", body + "def make(): return Model(answer=SMALL)\n")
+    assert len(load_victim("um_corner:make").predict(IMAGES)[0]) == 1

@@ -48,6 +48,7 @@ def read(text: str, own: Form = "keyed", scale: Scale | None = None) -> Reading:
         ("keyed", f'{{"bbox_2d": "[{FOUR}]"}}', "numbers as strings"),
         ("keyed", f'{{"bbox_2d": [[{FOUR}]]}}', ""),
         ("keyed", '{"bbox_2d": [[100, 200], [300, 900]]}', ""),  # corner points
+        ("keyed", "bbox: (100, 200), (300, 900)", ""),
         ("keyed", f'{{"objects": [{{"bbox": [{FOUR}]}}]}}', ""),
         ("keyed", f'{{"box": {{"coordinates": [{FOUR}]}}}}', ""),
         ("keyed", '{"box": {"x1": 100, "y1": 200, "x2": 300, "y2": 900}}', "corners by name"),

@@ -28,6 +28,7 @@ _PAIR = re.compile(
     r"[\"']?([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?)(?![\w.%])",
     re.IGNORECASE,
 )
+_BETWEEN = re.compile(r"[ ,;\n]*(?=[\[(])")
 _CORNERS = (
     ("x1", "y1", "x2", "y2"), ("xmin", "ymin", "xmax", "ymax"), ("left", "top", "right", "bottom"),
 )  # fmt: skip
@@ -119,6 +120,7 @@ def _under_key(text: str, start: int, at: int) -> Found | None:
     if opening:
         group = group_at(text, at + opening.end())
         if group is not None:
+            group = _with_other_corner(text, group)
             return _of_group(group, "keyed", start, group.end, text[at : group.end])
     if inside := _OBJECT.match(rest):
         named = next(_corners(inside.group()), None)
@@ -167,6 +169,20 @@ def _joined(found: list[Found], text: str) -> list[Found]:
                 continue
         joined.append(one)
     return joined
+
+
+def _with_other_corner(text: str, group: Group) -> Group:
+    """The group; with the point beside it when it is one, as in `bbox: (10, 20), (30, 40)`."""
+    if not group.problem.startswith("2 of 4"):
+        return group
+    between = _BETWEEN.match(text, group.end)
+    other = group_at(text, between.end()) if between else None
+    if other is None or not other.problem.startswith("2 of 4"):
+        return group
+    joined = group_at(f"[{text[group.start : other.end]}]", 0)
+    if joined is None or not joined.boxes:
+        return group
+    return replace(joined, start=group.start, end=other.end)
 
 
 def _of_group(group: Group, form: Form, start: int, end: int, shown: str) -> Found:

@@ -69,7 +69,7 @@ def load_scene(
 ) -> Scene:
     """Open a splat file of any format, with the sidecar `<stem>.scene.json` where there is one.
 
-    path: a file, or the folder of an unbundled SOG or of a nerfstudio run.
+    path: a file, or a folder, see `splat_file`.
     frame, normalisation: see `load_gaussians`; cameras, up, scale and target come along.
 
     A sidecar that was written for another file (by its hash) is not used, and that is said.
@@ -80,7 +80,7 @@ def load_scene(
     from scene.io.load import load_gaussians, splat_file
     from scene.io.sidecar import fitting_sidecar, moved_sidecar
 
-    path = splat_file(Path(path))
+    asked, path = Path(path), splat_file(Path(path))
     loaded = load_gaussians(path, frame, normalisation)
     digest = file_sha256(path)
     sidecar, sidecar_notes = fitting_sidecar(path, digest, loaded.default_frame)
@@ -95,9 +95,12 @@ def load_scene(
         change = loaded.from_file
         cameras = tuple(replace(c, camera=change.apply_to_camera(c.camera)) for c in cameras)
     up, up_source = _choose_up(sidecar, loaded, cameras)
+    nested = path.parent not in (asked, asked.parent)
+    stem = asked.resolve().name if nested else path.stem.removesuffix(".compressed")
+    which = [f"{path.relative_to(asked)} is opened, of the most iterations"] if nested else []
     return Scene(
         gaussians=loaded.gaussians,
-        name=sidecar.name or loaded.name or path.stem.removesuffix(".compressed"),
+        name=sidecar.name or loaded.name or stem,
         cameras=cameras,
         up=up,
         up_source=up_source,
@@ -105,7 +108,7 @@ def load_scene(
         target=sidecar.target,
         background=sidecar.background or (0.0, 0.0, 0.0),
         provenance=_provenance(
-            path, digest, loaded, sidecar, [*sidecar_notes, *camera_notes]
+            path, digest, loaded, sidecar, [*which, *sidecar_notes, *camera_notes]
         ),
     )
 

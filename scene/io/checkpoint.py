@@ -151,7 +151,7 @@ def _load_gsplat(path: Path, splats: dict[str, Any]) -> LoadedGaussians:
         "in gsplat's training frame: its example trainer normalises a COLMAP world and does not "
         "store how"
     )
-    paths = _ranks(path)
+    paths = ranks(path)
     if len(paths) == 1:
         table = arrays(path, splats)
         return gaussians_from_parameters(path, table or splats, "gsplat checkpoint", notes=(note,))
@@ -172,7 +172,7 @@ def _load_gsplat(path: Path, splats: dict[str, Any]) -> LoadedGaussians:
     return gaussians_from_parameters(path, table or splats, "gsplat checkpoint", notes=notes)
 
 
-def _ranks(path: Path) -> list[Path]:
+def ranks(path: Path) -> list[Path]:
     """The run's files: gsplat writes ckpt_STEP_rank0.pt, ..._rank1.pt, a share each."""
     match = _RANK.fullmatch(path.name)
     if match is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 
@@ -39,6 +40,10 @@ WRITERS = {
 }
 """What writes Gaussians, by the end of the file's name; the first that fits."""
 
+_TRAINED = (
+    ("point_cloud/iteration_*/point_cloud.ply", re.compile(r"iteration_(\d{1,12})\W")),
+    ("ckpts/ckpt_*_rank0.pt", re.compile(r"ckpt_(\d{1,12})_rank0")),
+)
 _CHECKPOINT_SUFFIXES = (".pt", ".pth", ".ckpt")
 
 
@@ -47,7 +52,7 @@ def load_gaussians(
 ) -> LoadedGaussians:
     """Read a splat file of any known format. Raises InputError, one sentence, for all others.
 
-    path: a file; or the folder of an unbundled SOG or of a nerfstudio run.
+    path: a file; or a folder, see `splat_file`.
     frame: "original" undoes nerfstudio's normalisation of a run or of a PLY that ns-export wrote,
     where dataparser_transforms.json lies beside it; "normalised" keeps it. Other files state none.
     normalisation: such a file, or its run's folder or config.yml, to undo for any format.
@@ -101,11 +106,20 @@ def written_order(gaussians: Gaussians, path: Path) -> NDArray[np.int64]:
 
 
 def splat_file(path: Path) -> Path:
-    """The file that stands for `path`: itself, or a folder's meta.json or config.yml."""
-    if path.is_dir():
-        for name, fits in ((META, is_sog_meta), ("config.yml", Path.is_file)):
-            if fits(path / name):
-                return path / name
+    """The file that stands for `path`: itself, or the one that a folder is opened for.
+
+    That is an unbundled SOG's meta.json, a nerfstudio run's config.yml, and the result of most
+    iterations in the output folder of INRIA's trainer or of gsplat's.
+    """
+    if not path.is_dir():
+        return path
+    for name, fits in ((META, is_sog_meta), ("config.yml", Path.is_file)):
+        if fits(path / name):
+            return path / name
+    for pattern, number in _TRAINED:
+        steps = [(int(m[1]), p) for p in path.glob(pattern) if (m := number.search(str(p)))]
+        if steps:
+            return max(steps)[1]
     return path
 
 
@@ -118,7 +132,7 @@ def holds_gaussians(path: Path) -> bool:
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
-    """Every file that `path` stands for, itself first. Raises InputError."""
+    """Every file that `path` stands for. Raises InputError."""
     path = splat_file(path)
     if path.suffix.lower() == ".json" and is_sog_meta(path):
         return sog_files(path)
@@ -126,6 +140,10 @@ def files_of(path: Path) -> tuple[Path, ...]:
         from scene.io.nerfstudio import newest_checkpoint
 
         return (path, newest_checkpoint(path.parent))
+    if path.suffix.lower() in _CHECKPOINT_SUFFIXES and path.is_file():
+        from scene.io.checkpoint import ranks
+
+        return tuple(ranks(path))
     return (path,)
 
 

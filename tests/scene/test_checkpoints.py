@@ -16,7 +16,7 @@ from splat_files import raw_parameters, some_gaussians
 from scene.errors import InputError
 from scene.gaussians import SH_C0
 from scene.io import load_gaussians
-from scene.scene import load_scene
+from scene.scene import file_sha256, load_scene
 
 torch = pytest.importorskip("torch")
 
@@ -76,6 +76,11 @@ def test_all_ranks_of_gsplat_are_one_scene(tmp_path):
     loaded = load_gaussians(tmp_path / "ckpt_9_rank1.pt")
     assert_same(loaded.gaussians, whole)
     assert "2 ranks were joined" in loaded.notes
+    first, second = tmp_path / "ckpt_9_rank0.pt", tmp_path / "ckpt_9_rank1.pt"
+    before = file_sha256(first)
+    assert file_sha256(second) == before
+    torch.save({"step": 1, "splats": tensors(whole, GSPLAT, True)}, second)
+    assert file_sha256(first) != before
 
 
 def test_gsplat_with_appearance_is_refused_by_name(tmp_path):

@@ -202,3 +202,31 @@ def test_fox25_opens_with_its_cameras(real_data):
     assert any("20 that it marks as unused are left out" in n for n in scene.provenance["notes"])
     # instant-ngp's poses are turned so that z is about up
     assert scene.up[2] > 0.98
+
+
+def test_the_output_folder_of_a_trainer_opens_its_last_result(tmp_path):
+    for step, n in ((7000, 3), (30000, 6)):
+        folder = tmp_path / "plaza" / "point_cloud" / f"iteration_{step}"
+        folder.mkdir(parents=True)
+        save_ply(some_gaussians(n), folder / "point_cloud.ply")
+    entry = {"id": 0, "img_name": "a", "width": 40, "height": 30, "position": [1, 2, 3],
+             "rotation": np.eye(3).tolist(), "fx": 50.0, "fy": 60.0}  # fmt: skip
+    (tmp_path / "plaza" / "cameras.json").write_text(json.dumps([entry]))
+    scene = load_scene(tmp_path / "plaza")
+    assert (len(scene.gaussians), scene.name, len(scene.cameras)) == (6, "plaza", 1)
+    assert scene.provenance["notes"][0].startswith("point_cloud/iteration_30000/point_cloud.ply is")
+    alone = load_scene(folder / "point_cloud.ply")
+    assert (alone.name, alone.provenance["notes"]) == ("point_cloud", ["1 cameras are from cameras.json"])
+
+
+def test_the_output_folder_of_gsplat_opens_its_last_checkpoint(tmp_path):
+    torch = pytest.importorskip("torch")
+    for step, n in ((6999, 3), (29999, 6)):
+        g = some_gaussians(n)
+        table = {"means": g.means, "quats": g.quats, "scales": np.log(g.scales), "opacities": g.opacities, "sh0": g.sh}
+        (tmp_path / "ckpts").mkdir(exist_ok=True)
+        splats = {name: torch.tensor(np.array(values)) for name, values in table.items()}
+        torch.save({"step": step, "splats": splats}, tmp_path / "ckpts" / f"ckpt_{step}_rank0.pt")
+    scene = load_scene(tmp_path)
+    assert len(scene.gaussians) == 6
+    assert scene.name == tmp_path.name

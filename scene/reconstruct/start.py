@@ -12,6 +12,7 @@ from scene.capture import Capture
 from scene.errors import InputError
 from scene.gaussians import SH_C0
 from scene.reconstruct.options import ReconstructOptions
+from scene.reconstruct.outline import are_outlined, outline_points
 from scene.reconstruct.photos import Photos
 from scene.reconstruct.settings import ReconstructSettings
 from scene.reconstruct.sky import sky_points
@@ -48,7 +49,10 @@ def start_points(
     rng: np.random.Generator,
     options: ReconstructOptions | None = None,
 ) -> StartPoints:
-    """The capture's own points, or SIFT points found with the known poses; a sky if wanted."""
+    """The capture's own points, or SIFT points found with the known poses; a sky if wanted.
+
+    Where all photos are transparent around an object, points near its outlines' hull join.
+    """
     options = options or ReconstructOptions()
     if capture.points is not None:
         points = np.asarray(capture.points, dtype=np.float64)
@@ -56,6 +60,8 @@ def start_points(
         if colors is None:
             colors = colors_in_photos(points, photos)
         start = StartPoints(points, np.asarray(colors, dtype=np.float32), "given points")
+    elif are_outlined(photos):
+        start = _outlined(capture, photos, settings, rng, options.masks)
     else:
         start = sift_points(capture, settings.sift_features, options.masks)
     chosen = np.flatnonzero(np.isfinite(start.points).all(axis=1))
@@ -64,11 +70,35 @@ def start_points(
             f"reconstruct: wanted at least {FEWEST_POINTS} points to start from, found "
             f"{len(chosen)} ({start.source}); take more overlapping photos, or give points"
         )
-    if len(chosen) > settings.start_points:
-        chosen = np.sort(rng.choice(chosen, settings.start_points, replace=False))
+    most = min(settings.start_points, settings.most_gaussians)
+    if len(chosen) > most:
+        chosen = np.sort(rng.choice(chosen, most, replace=False))
     log.info("starting from %d of %d points (%s)", len(chosen), len(start.points), start.source)
     start = StartPoints(start.points[chosen], start.colors[chosen], start.source)
     return _with_sky(start, photos, options.sky_points) if options.sky_points else start
+
+
+def _outlined(
+    capture: Capture,
+    photos: Photos,
+    settings: ReconstructSettings,
+    rng: np.random.Generator,
+    masks: bool,
+) -> StartPoints:
+    """Points near the outlines' hull, which need nothing to match, and what SIFT finds besides."""
+    points = outline_points(photos, rng)
+    colors = colors_in_photos(points, photos)
+    source = f"{len(points)} from the photos' outlines"
+    try:
+        sift = sift_points(capture, settings.sift_features, masks)
+    except InputError as error:
+        log.info("only outlines are used: %s", error)
+        return StartPoints(points, colors, source)
+    return StartPoints(
+        np.concatenate([sift.points, points]),
+        np.concatenate([sift.colors, colors]),
+        f"{len(sift.points)} by SIFT, {source}",
+    )
 
 
 def _with_sky(start: StartPoints, photos: Photos, count: int) -> StartPoints:

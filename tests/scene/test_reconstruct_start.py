@@ -149,6 +149,8 @@ def test_given_points_are_used_and_thinned(points):
     settings = ReconstructSettings(start_points=200)
     start = start_points(capture, photos, settings, np.random.default_rng(1))
     assert start.points.shape == (200, 3) and np.isfinite(start.points).all()
+    few = replace(settings, most_gaussians=150)
+    assert len(start_points(capture, photos, few, np.random.default_rng(1)).points) == 150
     same = start_points(capture, photos, settings, np.random.default_rng(1))
     np.testing.assert_array_equal(start.points, same.points)
     index = [int(np.flatnonzero((many == p).all(axis=1))[0]) for p in start.points[:20]]

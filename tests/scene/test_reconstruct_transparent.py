@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from scene.capture import Capture, Frame
 from scene.gaussians import SH_C0, Gaussians
 from scene.reconstruct.capture_folder import write_capture_folder
 from scene.reconstruct.options import ReconstructOptions
+from scene.reconstruct.outline import in_hull, outline_points
 from scene.reconstruct.photos import Photo, load_photos
 from scene.reconstruct.settings import ReconstructSettings
 from scene.reconstruct.train import measure, reconstruct
@@ -117,3 +119,24 @@ def test_nerfstudio_is_given_the_transparency(tmp_path):
     seen = given[..., 3] > 100
     assert np.abs(written[seen] - given[seen]).max() <= 2
     np.testing.assert_array_equal(written[..., 3], given[..., 3])
+
+
+def test_the_outlines_hull_is_the_ball():
+    photos = load_photos(capture(), 80)
+    points = outline_points(photos, np.random.default_rng(0))
+    assert len(points) > 500
+    away = np.linalg.norm(points, axis=1)
+    # the ball's blobs reach to 0.6 + 0.1; the samples are 0.03 apart
+    assert np.quantile(away, 0.99) < 0.8
+    assert np.quantile(away, 0.2) > 0.55
+    inside = in_hull(np.array([[0.0, 0, 0], [0.5, 0, 0], [1.2, 0, 0], [0, 0, 40]]), photos.training)
+    assert inside.tolist() == [True, True, False, False]
+
+
+def test_transparent_photos_need_no_points_and_no_opencv(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    photos = replace(capture(), points=None)
+    result = reconstruct(photos, SMALL, threads=1)
+    assert "from the photos' outlines" in result.start
+    assert result.held_out_psnr > 24
+    assert fog(result.gaussians, photos.held_out[0].camera) < 0.01

@@ -15,6 +15,7 @@ from scene.render.api import Backend, make_renderer
 from scene.target import select_from_anchor_box
 
 _MOST_VIEWS = 24
+_MOST_BOXES = 60
 _LONG_SIDE = 480
 # Of the drawn picture: what is smaller has no depth of its own in a reconstruction.
 _LEAST_SIDE = 6.0
@@ -52,10 +53,10 @@ def lift_boxes(
     """One object per track of a label, by the depth that the scene has in its largest whole box.
 
     Boxes that are cut by the picture's edge count only where no whole one of the track is there.
-    At most 24 photos are drawn, those with the largest boxes; boxes smaller than 1/80 of a photo's
+    At most 60 boxes in 24 photos are looked at, the largest; boxes smaller than 1/80 of a photo's
     longer side are left out, and so are those that show nothing solid.
     """
-    best = sorted(_best_boxes(frames), key=lambda seen: -seen.area)
+    best = sorted(_best_boxes(frames), key=lambda seen: -seen.area)[:_MOST_BOXES]
     numbers = list(dict.fromkeys(seen.frame for seen in best))[:_MOST_VIEWS]
     renderer = make_renderer(gaussians, backend)
     found = []

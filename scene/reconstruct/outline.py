@@ -11,6 +11,8 @@ DoubleArray = NDArray[np.float64]
 
 _SAMPLES = 60_000
 _SOLID = 0.5
+# Some programs write a rounded corner, or an opacity of 254, into every photo.
+_LEAST_TRANSPARENT = 0.02
 _SHARE_OF_PHOTOS = 0.5
 # Of the samples' mean distance: how near a sample outside must be.
 _NEAR = 1.5
@@ -19,7 +21,10 @@ _MARGIN = 0.1
 
 def are_outlined(photos: Photos) -> bool:
     """Whether each training photo is transparent around what it shows."""
-    return all(photo.alpha is not None for photo in photos.training)
+    return all(
+        photo.alpha is not None and (photo.alpha < _SOLID).mean() > _LEAST_TRANSPARENT
+        for photo in photos.training
+    )
 
 
 def outline_points(photos: Photos, rng: np.random.Generator) -> DoubleArray:

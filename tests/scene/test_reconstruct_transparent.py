@@ -14,7 +14,7 @@ from scene.capture import Capture, Frame
 from scene.gaussians import SH_C0, Gaussians
 from scene.reconstruct.capture_folder import write_capture_folder
 from scene.reconstruct.options import ReconstructOptions
-from scene.reconstruct.outline import in_hull, outline_points
+from scene.reconstruct.outline import are_outlined, in_hull, outline_points
 from scene.reconstruct.photos import Photo, load_photos
 from scene.reconstruct.settings import ReconstructSettings
 from scene.reconstruct.train import measure, reconstruct
@@ -140,3 +140,13 @@ def test_transparent_photos_need_no_points_and_no_opencv(monkeypatch):
     assert "from the photos' outlines" in result.start
     assert result.held_out_psnr > 24
     assert fog(result.gaussians, photos.held_out[0].camera) < 0.01
+
+
+def test_photos_with_a_trace_of_transparency_are_not_outlined():
+    photos = load_photos(capture(), 80)
+    assert are_outlined(photos)
+    alpha = np.full((60, 80), 254 / 255, np.float32)
+    alpha[0, :3] = 0
+    noisy = tuple(replace(photo, alpha=alpha) for photo in photos.training)
+    assert not are_outlined(replace(photos, training=noisy))
+    assert not are_outlined(replace(photos, training=(*photos.training[1:], replace(photos.training[0], alpha=None))))

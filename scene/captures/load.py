@@ -17,6 +17,8 @@ from scene.captures.transforms_json import is_transforms_folder, load_transforms
 from scene.captures.waymo import load_waymo_frames, load_waymo_parquet
 from scene.captures.waymo_parquet import parquet_root
 from scene.errors import InputError
+from scene.io.load import splats_in
+from scene.io.sidecar import SIDECAR_SUFFIX
 
 _COLMAP_FILES = {f"{part}.{end}" for part in ("cameras", "images", "points3D")
                  for end in ("txt", "bin")}  # fmt: skip
@@ -44,6 +46,10 @@ def load_capture(path: str | Path, options: CaptureOptions | None = None) -> Cap
     if not path.is_dir():
         raise InputError(f"{path}: no such capture")
     capture = _load_folder(path, options)
+    if capture is None and (splats := splats_in(path)):
+        raise InputError(
+            f"{path}: holds no capture, but splat files; open one of them ({', '.join(splats)})"
+        )
     if capture is None:
         raise InputError(
             f"{path}: no capture found: wanted transforms.json, transforms_train.json, a COLMAP "
@@ -68,6 +74,10 @@ def _with_far_note(capture: Capture) -> Capture:
 
 
 def _load_file(path: Path, options: CaptureOptions) -> Capture:
+    if path.name.endswith(SIDECAR_SUFFIX):
+        raise InputError(
+            f"{path}: goes with a splat file of the same name and is no capture; open that file"
+        )
     if path.name in (FRAMES_FILE, SEQUENCES_FILE):
         return load_co3d(path, options.sequence)
     if path.name in _COLMAP_FILES:

@@ -123,6 +123,13 @@ def splat_file(path: Path) -> Path:
     return path
 
 
+def splats_in(folder: Path) -> list[str]:
+    """Names of a folder's splat files, at most three, by their ends."""
+    ends = (".ply", ".spz", ".splat", ".ksplat", ".sog", ".safetensors", *_CHECKPOINT_SUFFIXES)
+    found = sorted(p.name for p in folder.glob("*") if p.name.lower().endswith(ends))
+    return found[:3] + (["..."] if len(found) > 3 else [])
+
+
 def holds_gaussians(path: Path) -> bool:
     """Whether a folder, .json or .yml is a scene rather than a capture; True for other files."""
     path = splat_file(path)
@@ -153,6 +160,8 @@ def _is_run_config(path: Path) -> bool:
 
 def _first_bytes(path: Path) -> bytes:
     if path.is_dir():
+        if inside := splats_in(path):
+            raise InputError(f"{path}: is a folder; open one of its files ({', '.join(inside)})")
         raise InputError(
             f"{path}: is a folder; wanted a splat file ({READABLE}), or use reconstruct for a "
             f"folder of posed photos"
@@ -177,7 +186,7 @@ def _refusal(path: Path, start: bytes) -> InputError:
         return InputError(f"{path}: is not SPZ: it is neither gzip data nor begins with NGSP")
     if suffix == ".sog":
         return InputError(f"{path}: is not SOG: it is no zip archive")
-    if start.startswith((b"glTF", b"solid", b"v ", b"# ")) or suffix in {".obj", ".glb", ".stl"}:
+    if start.startswith((b"glTF", b"solid", b"v ")) or suffix in {".obj", ".glb", ".stl"}:
         return InputError(f"{path}: looks like a mesh, not Gaussians; wanted {READABLE}")
     kind = "a zip archive" if zipfile.is_zipfile(path) else f"the suffix {suffix or '(none)'}"
     return InputError(f"{path}: wanted a splat file ({READABLE}), found {kind}")

@@ -20,6 +20,7 @@ from scene.scene import CaptureCamera, Scene, TargetBox
 if TYPE_CHECKING:
     from scene.normalisation import Normalisation
 
+SIDECAR_SUFFIX = ".scene.json"
 SIDECAR_VERSION = 1
 FRAME_KEY = "nerfstudio_frame"
 """Of the provenance: which of nerfstudio's frames the scene is in; absent where it has none."""
@@ -47,7 +48,7 @@ class Sidecar:
 def sidecar_path(splat: Path) -> Path:
     """`street.ply` and `street.compressed.ply` both have `street.scene.json`."""
     stem = splat.stem.removesuffix(".compressed")
-    return splat.with_name(f"{stem}.scene.json")
+    return splat.with_name(f"{stem}{SIDECAR_SUFFIX}")
 
 
 def read_sidecar(path: Path) -> Sidecar:

@@ -12,6 +12,7 @@ from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.inspect import describe, describe_text
 from scene.io import save_gaussians, save_ply
+from scene.scene import Scene, load_scene, save_scene
 
 
 def test_a_scene_in_one_screen(tmp_path):
@@ -36,6 +37,18 @@ def test_a_scene_in_one_screen(tmp_path):
     assert len(text.splitlines()) < 25
     assert "gaussians          2" in text
     assert "not finite 1" in text
+
+
+def test_what_was_nearly_meant_is_named(tmp_path):
+    with pytest.raises(InputError, match="no capture found"):
+        describe(tmp_path)
+    save_scene(Scene(some_gaussians(5), "a"), tmp_path / "a.compressed.ply")
+    with pytest.raises(InputError, match=r"open one of them \(a\.compressed\.ply\)"):
+        describe(tmp_path)
+    with pytest.raises(InputError, match=r"open one of its files \(a\.compressed\.ply\)"):
+        load_scene(tmp_path)
+    with pytest.raises(InputError, match="goes with a splat file of the same name"):
+        describe(tmp_path / "a.scene.json")
 
 
 def test_what_cannot_be_read_is_one_sentence(tmp_path):

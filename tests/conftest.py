@@ -6,8 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# The first example of a property pays for imports and compiling, more so on a busy machine.
+settings.register_profile("advscene", deadline=None)
+settings.load_profile("advscene")
 
 
 @pytest.fixture(scope="session")

@@ -93,7 +93,19 @@ def guarded_server(host: str, port: int, extra: Sequence[str], **options: Any) -
         server.stop()
         raise RuntimeError("this version of viser starts its server without the Origin check")
     _drop_share_tunnel(server)
+    logging.getLogger("websockets.server").addFilter(was_spoken_to)
     return server
+
+
+def was_spoken_to(record: logging.LogRecord) -> bool:
+    """Whether a log record is not about a connection that closed before it asked for anything.
+
+    Browsers open spare connections and drop them; websockets logs each as an error with traceback.
+    """
+    from websockets.exceptions import InvalidMessage
+
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, InvalidMessage) and isinstance(error.__cause__, EOFError))
 
 
 def _check_host(host: str) -> None:

@@ -103,6 +103,7 @@ class Viewer:
         )  # fmt: skip
         self.actions = Actions(self)
         self._victims_eye = False
+        self._first_moved = False
         self._frame: NDArray[np.uint8] | None = None
         self.panels: Layout = build_layout(self)
         add_commands(self)
@@ -206,8 +207,9 @@ class Viewer:
         self.viewport.kind = best_kind(self.session.kinds())
         self.viewport.refresh_all()
         self._show_frame()
-        self._set_first_camera()
+        self._first_moved = keep_view  # viser would move browsers that look elsewhere, too
         if not keep_view:
+            self._set_first_camera()
             for client in self.server.get_clients().values():
                 self.fly_to(self.session.camera(FIRST_VIEW), client)
         self.panels.sweep.set_condition(self.session.condition)
@@ -324,6 +326,8 @@ class Viewer:
         first.far = self.viewport.unit * 300
 
     def _client_came(self, client: Any) -> None:
+        if self._first_moved:
+            self.fly_to(self.session.camera(FIRST_VIEW), client)
         self.viewport.welcome(client)
         client.camera.on_update(lambda _: self._usher.post_latest(None))
         self._show_frame_to(client)

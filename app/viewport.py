@@ -182,7 +182,7 @@ class Viewport:
         if not show:
             return
         for index, capture in enumerate(self._session.scene.cameras):
-            node = self._scene.add_camera_frustum(
+            node: Any = self._scene.add_camera_frustum(
                 f"/captures/{index}",
                 position=capture.camera.center,
                 **frustum_options(capture.camera, CAPTURE_COLOR, 0.06 * self.unit),

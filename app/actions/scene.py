@@ -88,7 +88,7 @@ class SceneActions(ActionGroup):
         if self._drawing is not None:
             self.toggle_target_box()
         self._session.set_target(camera, box)
-        self._viewer.show_scene()
+        self._viewer.show_scene(keep_view=True)
 
     @not_in_presentations("opening files")
     def find_candidates(self, path: Path, on_error: ErrorSink) -> None:

@@ -133,3 +133,25 @@ def test_the_share_tunnel_is_gone():
         assert not handlers.get(_messages.ShareUrlRequest)
     finally:
         server.stop()
+
+
+def test_spare_connections_are_no_errors_in_the_log():
+    """Chromium opens sockets that it never uses; websockets logged a traceback for each."""
+    import logging
+
+    from websockets.exceptions import InvalidMessage
+
+    from app.origin import was_spoken_to
+
+    def record(cause) -> logging.LogRecord:
+        error = InvalidMessage("did not receive a valid HTTP request")
+        error.__cause__ = cause
+        info = (type(error), error, None)
+        return logging.LogRecord("websockets.server", 40, "", 0, "failed", None, info)
+
+    assert not was_spoken_to(record(EOFError("connection closed while reading the request")))
+    assert was_spoken_to(record(ValueError("invalid HTTP request line")))
+    assert was_spoken_to(logging.LogRecord("websockets.server", 40, "", 0, "x", None, None))
+    server = guarded_server("127.0.0.1", 18640, [], label="t")
+    server.stop()
+    assert was_spoken_to in logging.getLogger("websockets.server").filters

@@ -142,11 +142,11 @@ def test_training_makes_the_scene_better_and_calls_the_strategy(capture):
     strategy = training._strategy
     assert strategy.settings["refine_start_iter"] == 4
     assert strategy.settings["refine_stop_iter"] == 25
-    # 100 start points are more than the cap of 60: nothing may grow
+    # of 120 points as many are taken as the cap of 60 allows: nothing may grow
     assert [step for step, _ in strategy.calls] == list(range(1, 31))
     assert {threshold for _, threshold in strategy.calls} == {float("inf")}
     assert training._state["scene_scale"] == pytest.approx(load_photos(capture, 40).extent)
-    assert "100 points" in training.source
+    assert "60 points" in training.source
 
 
 def test_opacities_are_pulled_down_and_recover(capture):

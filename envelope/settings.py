@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from envelope.outcome import GAMMA_CLOSED_SET, TAU, Criterion, Task
 from envelope.stage import StageSettings
@@ -42,10 +43,25 @@ class VictimChoice:
 
 
 def short_name(spec: str) -> str:
-    """`onnx:/models/yolox_nano.onnx?preset=yolox` -> `yolox_nano`; plain names stay."""
-    head = spec.partition("?")[0]
-    _, colon, location = head.partition(":")
-    return Path(location).stem if colon and location else head
+    """`onnx:/models/yolox_nano.onnx?preset=yolox` -> `yolox_nano`; plain names stay.
+
+    A model behind an address goes by its own name, which the address does not hold; a person's
+    own by module and factory (`models.py:make` -> `models.make`), many of which are called alike.
+    """
+    from envelope.victims.registry import find_entry
+    from envelope.victims.user_model import is_user_spec
+
+    head, _, query = spec.partition("?")
+    kind, colon, location = head.partition(":")
+    if not (colon and location):
+        return head
+    model = dict(parse_qsl(query)).get("model", "")
+    if kind == "api" and model:
+        return model.rpartition("/")[2] or model
+    if is_user_spec(head) and find_entry(spec) is None:
+        module, _, factory = head.rpartition(":")
+        return f"{Path(module).stem if module.endswith('.py') else module}.{factory}"
+    return Path(location).stem
 
 
 @dataclass(frozen=True)

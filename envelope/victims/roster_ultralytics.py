@@ -16,10 +16,12 @@ from envelope.victims.roster import (
     needs_packages,
     number_option,
 )
+from scene.errors import InputError
 
 LICENCE = "AGPL-3.0 (weights and package)"
 _ADDRESS = "https://github.com/ultralytics/assets/releases/download/v8.4.0"
 _SIZE = (640, 640)
+_STRIDE = 32
 
 _OPTIONS = ("size", "iou")
 
@@ -49,10 +51,7 @@ def _load(file_name: str) -> Callable[[Request], Victim]:
     def load(request: Request) -> Victim:
         from envelope.victims.ultralytics_model import Options, load_ultralytics
 
-        options = Options(
-            size=int(number_option(request, "size", 640, 32, 4096)),
-            nms_iou=number_option(request, "iou", 0.7, 0, 1),
-        )
+        options = Options(_size(request), number_option(request, "iou", 0.7, 0, 1))
         path = _path(request, file_name)
         return load_ultralytics(path, request.spec, options, request.threads)
 
@@ -64,15 +63,24 @@ def _load_world(file_name: str) -> Callable[[Request], Victim]:
         from envelope.victims.ultralytics_model import Options
         from envelope.victims.ultralytics_world import load_world
 
-        options = Options(
-            size=int(number_option(request, "size", 640, 32, 4096)),
-            nms_iou=number_option(request, "iou", 0.7, 0, 1),
-        )
+        options = Options(_size(request), number_option(request, "iou", 0.7, 0, 1))
         clip = Path(request.options["clip"]) if request.options.get("clip") else None
         path = _path(request, file_name)
         return load_world(path, request.spec, options, clip, request.label, request.threads)
 
     return load
+
+
+def _size(request: Request) -> int:
+    """The long side of the input, in whole strides: the networks add maps of different strides."""
+    size = number_option(request, "size", 640, _STRIDE, 4096)
+    if size % _STRIDE:
+        near = round(size / _STRIDE) * _STRIDE
+        raise InputError(
+            f"victim {request.spec!r}: size wants a multiple of {_STRIDE}, found {size:g}; "
+            f"{near} is near"
+        )
+    return int(size)
 
 
 def _path(request: Request, file_name: str) -> Path:

@@ -213,6 +213,7 @@ def test_files_that_are_refused(files: dict[str, Path], tmp_path: Path) -> None:
         f"ultralytics:{files['world']}": "write yolo-world:",
         f"yolo-world:{files['v8']}": "wanted a YOLO-World checkpoint",
         f"ultralytics:{files['v8']}?size=7": "size wants a number in 32..4096",
+        f"ultralytics:{files['v8']}?size=205": "a multiple of 32, found 205; 192 is near",
         "ultralytics": "wanted a path after the colon",
     }
     for spec, message in cases.items():

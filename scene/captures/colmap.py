@@ -127,6 +127,7 @@ def load_colmap(folder: Path) -> Capture:
         notes=(
             *usage_notes(len(model.images), missing),
             *_other_models(folder, model_folder),
+            *([f"pictures are from {pictures.name}"] if pictures.name in _SHRUNK_FOLDERS else []),
             *_notes(frames, masks),
             *dropped_points_notes(model.dropped_points, len(model.points)),
         ),

@@ -34,6 +34,7 @@ _OPENCV_FROM_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
 _PINHOLES = {"PINHOLE", "SIMPLE_PINHOLE", "PERSPECTIVE"}
 _OPENCV_MODELS = {"OPENCV", "SIMPLE_RADIAL", "RADIAL"}
 _SPLIT_FILES = ("transforms_train.json", "transforms_test.json")
+_VALIDATION_FILE = "transforms_val.json"
 
 
 def is_transforms_folder(folder: Path) -> bool:
@@ -60,6 +61,8 @@ def load_transforms(
     reader = _Reader(files[0].parent, matte)
     for file in files:
         reader.read(file, held_out=file.name == _SPLIT_FILES[1])
+    if files[0].name == _SPLIT_FILES[0] and (files[0].parent / _VALIDATION_FILE).is_file():
+        reader.notes.append(f"{_VALIDATION_FILE} is not used")
     return _in_frame(reader.capture(), reader.applied, frame)
 
 
@@ -87,6 +90,7 @@ class _Reader:
         self.cloud: PointCloud | None = None
         self.applied: Normalisation | None = None
         self.missing_masks = 0
+        self.without_pose = 0
 
     def read(self, file: Path, held_out: bool) -> None:
         shared = read_json_object(file)
@@ -106,6 +110,9 @@ class _Reader:
             picture = find_picture(self.folder, name, file)
             if picture is None:
                 self.missing.append(name)
+                continue
+            if entry.get("transform_matrix") is None:
+                self.without_pose += 1
                 continue
             kept = held_out or os.path.normpath(name) in kept_back
             frame = _frame(fields, picture, self.matte, kept)
@@ -133,12 +140,19 @@ class _Reader:
 
     def capture(self) -> Capture:
         listed = len(self.frames) + len(self.missing)
+        if not listed:
+            raise InputError(
+                f"{self.folder}: none of the {self.without_pose} listed pictures has a "
+                f"transform_matrix"
+            )
         if not self.frames:
             raise InputError(
                 f"{self.folder}: none of the {listed} listed pictures exists (the first is "
                 f"{self.missing[0]!r:.120}); put them beside the transforms file"
             )
         notes = [*usage_notes(listed, self.missing), *photo_notes(self.frames)]
+        if self.without_pose:
+            notes.append(f"{self.without_pose} frames without a transform_matrix are left out")
         if self.missing_masks:
             notes.append(f"{self.missing_masks} listed masks are missing")
         cameras = [frame.camera for frame in self.frames]

@@ -117,9 +117,10 @@ def splat_file(path: Path) -> Path:
         if fits(path / name):
             return path / name
     for pattern, number in _TRAINED:
-        steps = [(int(m[1]), p) for p in path.glob(pattern) if (m := number.search(str(p)))]
+        found = [p.relative_to(path) for p in path.glob(pattern)]
+        steps = [(int(m[1]), p) for p in found if (m := number.search(str(p)))]
         if steps:
-            return max(steps)[1]
+            return path / max(steps)[1]
     return path
 
 

@@ -281,5 +281,7 @@ def test_shrunk_pictures_are_used_where_only_they_are(tmp_path):
     folder = write_text(tmp_path)
     (folder / "images").rename(folder / "images_4")
     Image.new("RGB", (20, 15)).save(folder / "images_4" / "a b.png")
-    (frame,) = load_capture(folder).frames
+    capture = load_capture(folder)
+    (frame,) = capture.frames
+    assert "pictures are from images_4" in capture.notes
     np.testing.assert_allclose(frame.camera.K, [[25, 0, 10.25], [0, 30, 7], [0, 0, 1]])

@@ -206,13 +206,14 @@ def test_fox25_opens_with_its_cameras(real_data):
 
 def test_the_output_folder_of_a_trainer_opens_its_last_result(tmp_path):
     for step, n in ((7000, 3), (30000, 6)):
-        folder = tmp_path / "plaza" / "point_cloud" / f"iteration_{step}"
+        folder = tmp_path / "iteration_9" / "plaza" / "point_cloud" / f"iteration_{step}"
         folder.mkdir(parents=True)
         save_ply(some_gaussians(n), folder / "point_cloud.ply")
+    plaza = tmp_path / "iteration_9" / "plaza"
     entry = {"id": 0, "img_name": "a", "width": 40, "height": 30, "position": [1, 2, 3],
              "rotation": np.eye(3).tolist(), "fx": 50.0, "fy": 60.0}  # fmt: skip
-    (tmp_path / "plaza" / "cameras.json").write_text(json.dumps([entry]))
-    scene = load_scene(tmp_path / "plaza")
+    (plaza / "cameras.json").write_text(json.dumps([entry]))
+    scene = load_scene(plaza)
     assert (len(scene.gaussians), scene.name, len(scene.cameras)) == (6, "plaza", 1)
     assert scene.provenance["notes"][0].startswith("point_cloud/iteration_30000/point_cloud.ply is")
     alone = load_scene(folder / "point_cloud.ply")

@@ -161,6 +161,25 @@ def test_missing_pictures_are_skipped_and_counted(tmp_path):
         load_capture(tmp_path)
 
 
+def test_frames_without_a_pose_and_a_third_split_are_left_out_and_said(tmp_path):
+    frames = [
+        {"file_path": "a.png", "transform_matrix": np.eye(4).tolist()},
+        {"file_path": "b.png", "transform_matrix": None}, {"file_path": "c.png"},
+    ]  # fmt: skip
+    capture = load_capture(write(tmp_path, frames, fl_x=50))
+    assert [f.name for f in capture.frames] == ["a.png"]
+    assert capture.notes == ("2 frames without a transform_matrix are left out",)
+    with pytest.raises(InputError, match="none of the 2 listed pictures has a transform_matrix"):
+        load_capture(write(tmp_path, frames[1:], fl_x=50))
+    (tmp_path / "transforms.json").unlink()
+    for split in ("train", "val", "test"):
+        content = {"camera_angle_x": 1.0, "frames": frames[:1]}
+        (tmp_path / f"transforms_{split}.json").write_text(json.dumps(content))
+    capture = load_capture(tmp_path)
+    assert [f.held_out for f in capture.frames] == [False, True]
+    assert capture.notes == ("transforms_val.json is not used",)
+
+
 def cloud(folder: Path) -> None:
     (folder / "sparse.ply").write_text(
         "ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\n"

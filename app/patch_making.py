@@ -174,9 +174,11 @@ def background_of(view: View, placement: Placement, long_side: int | None = None
 def victim_loss(victim: Any, spec: str, label: str) -> VictimLoss:
     """The victim's own loss for patch making. Raises InputError when it gives none."""
     if not hasattr(victim, "suppression_loss"):
+        from envelope.victims.registry import shown
+
         raise InputError(
-            f"victim {spec}: wanted one that gives gradients (the demo victims, or white_box in "
-            f"`advscene victim list --json`), found one that only answers"
+            f"victim {shown(spec)}: wanted one that gives gradients (the demo victims, or "
+            f"white_box in `advscene victim list --json`), found one that only answers"
         )
     takes_boxes = victim.info.kind == "grounder"
 

@@ -91,7 +91,7 @@ class MakePatch:
         if self.json:
             say_json({"patch": str(self.out), **judgement.to_dict()})
             return
-        say(f"{self.out}: {self.size}x{self.size} px against {self.victim} ({job.label})")
+        say(f"{self.out}: {self.size}x{self.size} px against {job.victim.info.name} ({job.label})")
         say(f"{job.victim.info.name} finds the target in these {len(job.judging)} other views:")
         for kind, count in judgement.found.items():
             lost = judgement.fooled.get(kind)

@@ -131,7 +131,7 @@ def _find(spec: str) -> tuple[Entry, str, str, dict[str, str]]:
         entry = replace(USER_MODEL, options=tuple(options))
     if entry is None:
         names = ", ".join(listed.spec for listed in list_victims())
-        raise InputError(f"there is no victim {shown_spec(spec, ())!r}; the victims are: {names}")
+        raise InputError(f"there is no victim {shown(spec)!r}; the victims are: {names}")
     _check(spec, entry, location, options)
     entry.check(Request(spec, head, location, options))
     return entry, head, location, options
@@ -139,22 +139,30 @@ def _find(spec: str) -> tuple[Entry, str, str, dict[str, str]]:
 
 def _check(spec: str, entry: Entry, location: str, options: dict[str, str]) -> None:
     """Refuse what the entry cannot take, and what is not there yet, without repeating secrets."""
-    shown = _shown(spec, entry)
+    told = _shown(spec, entry)
     unknown = sorted(set(options) - set(entry.options))
     if unknown:
         known = f"it takes: {', '.join(entry.options)}" if entry.options else "it takes none"
-        raise InputError(f"victim {shown!r}: unknown option {shown_option(unknown[0])!r}; {known}")
+        raise InputError(f"victim {told!r}: unknown option {shown_option(unknown[0])!r}; {known}")
     if location and not entry.takes:
-        raise InputError(f"victim {shown!r}: {entry.name} takes no path; write {entry.name}")
+        raise InputError(f"victim {told!r}: {entry.name} takes no path; write {entry.name}")
     if not location and entry.takes and not entry.optional:
         raise InputError(
-            f"victim {shown!r}: wanted a path after the colon, as in {entry.name}:{entry.takes}"
+            f"victim {told!r}: wanted a path after the colon, as in {entry.name}:{entry.takes}"
         )
     now = entry.state()
     if now.status == "needs install":
-        raise InputError(f"victim {shown!r} needs packages that are not installed: {now.hint}")
+        raise InputError(f"victim {told!r} needs packages that are not installed: {now.hint}")
     if now.status == "needs file" and not location:
-        raise InputError(f"victim {shown!r} has no weights here; get them with: {now.hint}")
+        raise InputError(f"victim {told!r} has no weights here; get them with: {now.hint}")
+
+
+def shown(spec: str) -> str:
+    """The spec without what is secret in it: for all that people see, and for logs."""
+    entry = find_entry(spec)
+    if entry is None and is_user_spec(spec.partition("?")[0]):
+        entry = USER_MODEL
+    return shown_spec(spec, ()) if entry is None else _shown(spec, entry)
 
 
 def _shown(spec: str, entry: Entry) -> str:

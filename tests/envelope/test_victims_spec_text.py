@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envelope.settings import VictimChoice
-from envelope.victims.registry import check_victim, load_victim
+from envelope.victims.registry import check_victim, load_victim, shown
 from envelope.victims.spec_text import HIDDEN, shown_option, shown_spec
 from envelope.victims.timings import known_seconds, note_seconds
 from scene.errors import InputError
@@ -37,6 +37,13 @@ KEY = "sk-very-secret-123"
 )  # fmt: skip
 def test_what_is_shown(spec: str, known: tuple[str, ...] | None, shown: str) -> None:
     assert shown_spec(spec, known) == shown
+
+
+def test_the_roster_tells_which_options_are_shown() -> None:
+    assert shown(f"onnx:a.onnx?preset=yolox&token={KEY}") == f"onnx:a.onnx?preset=yolox&token={HIDDEN}"
+    assert shown(f"mine:make?size=2&token={KEY}") == f"mine:make?size=2&token={HIDDEN}"
+    assert shown(f"no-such?size={KEY}") == f"no-such?size={HIDDEN}"
+    assert shown(f"api:http://me:{KEY}@h/v1?model=m") == f"api:{HIDDEN}"
 
 
 def test_an_options_name_that_is_none_is_hidden() -> None:

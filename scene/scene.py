@@ -83,7 +83,7 @@ def load_scene(
     asked, path = Path(path), splat_file(Path(path))
     loaded = load_gaussians(path, frame, normalisation)
     digest = file_sha256(path)
-    sidecar, sidecar_notes = fitting_sidecar(path, digest, loaded.default_frame)
+    sidecar, sidecar_notes = fitting_sidecar(path, digest)
     for note in sidecar_notes:
         log.warning("%s: %s", path, note)
     if loaded.dropped.total:

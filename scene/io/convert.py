@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scene.errors import InputError
 from scene.gaussians import Gaussians
 from scene.io.load import WRITERS, files_of, load_gaussians, splat_file, written_order
-from scene.io.sidecar import FRAME_KEY, fitting_sidecar, read_sidecar, sidecar_path
+from scene.io.sidecar import fitting_sidecar, read_sidecar, sidecar_path
 from scene.scene import load_scene, save_scene
 
 
@@ -71,7 +70,8 @@ def convert(
     beside = sidecar_path(target)
     # same-named files of one folder share a sidecar, but only where they share a frame
     shared = facts["as_it_opens"] and beside.resolve() == sidecar_path(source).resolve()
-    if beside.exists() and not overwrite and not (shared and _uses_sidecar(source, facts)):
+    own = shared and not fitting_sidecar(source, facts["sha256"])[1]
+    if beside.exists() and not overwrite and not own:
         raise InputError(
             f"{beside} exists and belongs to another version or world frame of {source.name}; "
             f"choose another name, or give --overwrite"
@@ -103,10 +103,6 @@ def _refuse_to_replace(source: Path, target: Path) -> None:
     if target.exists() or (beside.exists() and not shared):
         found = target if target.exists() else beside
         raise InputError(f"{found} exists; choose another name, or give --overwrite")
-
-
-def _uses_sidecar(source: Path, facts: dict[str, Any]) -> bool:
-    return not fitting_sidecar(source, facts["sha256"], facts.get(FRAME_KEY))[1]
 
 
 def _sharers(source: Path, sha256: str) -> tuple[str, ...]:

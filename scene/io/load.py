@@ -17,10 +17,10 @@ from scene.io.compressed_ply import (
     morton_order,
     save_compressed_ply,
 )
-from scene.io.frames import in_frame
+from scene.io.frames import DATAPARSER_FILE, find_above, in_frame
 from scene.io.ksplat import is_ksplat, load_ksplat
 from scene.io.loaded import LoadedGaussians
-from scene.io.ply import gaussians_from_ply, save_ply
+from scene.io.ply import gaussians_from_ply, save_ply, says_normalised
 from scene.io.ply_file import read_ply_header
 from scene.io.safetensors_file import load_safetensors, save_safetensors
 from scene.io.sog import META, is_sog, is_sog_meta, load_sog, sog_files
@@ -140,8 +140,25 @@ def holds_gaussians(path: Path) -> bool:
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
-    """Every file that `path` stands for. Raises InputError."""
+    """Every file that decides what `path` opens as. Raises InputError.
+
+    nerfstudio's normalisation is one of them where it is undone: without it the same splat opens
+    in another world frame.
+    """
     path = splat_file(path)
+    return (*_parts_of(path), *_frame_file(path))
+
+
+def _frame_file(path: Path) -> tuple[Path, ...]:
+    found = find_above(path, DATAPARSER_FILE)
+    if found is None:
+        return ()
+    if path.suffix.lower() == ".ply":
+        return (found,) if says_normalised(path) else ()
+    return (found,) if _is_run_config(path) or path.suffix.lower() == ".ckpt" else ()
+
+
+def _parts_of(path: Path) -> tuple[Path, ...]:
     if path.suffix.lower() == ".json" and is_sog_meta(path):
         return sog_files(path)
     if _is_run_config(path):

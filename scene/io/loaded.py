@@ -42,11 +42,3 @@ class LoadedGaussians:
         if self.from_file is not None:
             return "original"
         return "normalised" if self.normalised else None
-
-    @property
-    def default_frame(self) -> str | None:
-        """`frame` as it would be, had nothing been asked for."""
-        if not self.normalised:
-            return None
-        undone = (self.from_file is None) != (self.from_default is None)
-        return "original" if undone else "normalised"

@@ -67,6 +67,14 @@ def _stated_up(header: PlyHeader) -> tuple[float, float, float] | None:
     return None
 
 
+def says_normalised(path: Path) -> bool:
+    """Whether a PLY file says that nerfstudio exported it: in the frame that it trained in."""
+    try:
+        return _is_from_nerfstudio(read_ply_header(path))
+    except (InputError, OSError):
+        return False
+
+
 def refuse_other_ply(header: PlyHeader) -> None:
     """InputError, with the name of what it is, for PLY files that hold no plain Gaussians."""
     vertex = header.element("vertex")

@@ -85,30 +85,22 @@ def read_sidecar(path: Path) -> Sidecar:
     )
 
 
-def fitting_sidecar(splat: Path, sha256: str, frame: str | None) -> tuple[Sidecar, list[str]]:
+def fitting_sidecar(splat: Path, sha256: str) -> tuple[Sidecar, list[str]]:
     """The sidecar beside `splat`, and what to tell the user; an empty one where none fits.
 
     sha256: of the splat. A sidecar that names other splats only is another scene's: its cameras
     would look at this one from wrong places. One that names none is the user's own, and is used.
-    frame: nerfstudio's, in which the splat opens unasked, or None; a sidecar that was written for
-    the other one does not fit. Raises InputError.
+    Raises InputError.
     """
     path = sidecar_path(splat)
     if not path.is_file():
         return Sidecar(), []
     found = read_sidecar(path)
-    if not found.splat_sha256:
-        return found, []
-    written = found.provenance.get(FRAME_KEY)
-    if sha256 not in found.splat_sha256:
-        why = "was written for another version of this splat file"
-    elif frame is not None and written is not None and written != frame:
-        why = f"was written when this file opened in nerfstudio's {written!s:.20} frame"
-    else:
+    if not found.splat_sha256 or sha256 in found.splat_sha256:
         return found, []
     note = (
-        f"{path.name} is not used (cameras, up axis, scale, target): it {why}; take its "
-        f"splat_sha256 out to use it all the same"
+        f"{path.name} is not used (cameras, up axis, scale, target): it was written for another "
+        f"version of this splat file; take its splat_sha256 out to use it all the same"
     )
     return Sidecar(), [note]
 

@@ -143,10 +143,14 @@ def test_a_conversion_to_the_normalised_frame_takes_the_cameras_along(tmp_path):
 def test_a_sidecar_of_before_the_run_was_put_beside_is_not_used(tmp_path):
     path = exported(tmp_path / "splat.ply")
     convert(path, tmp_path / "splat.spz")
-    assert load_scene(path).up_source == "splat file"
+    scene = load_scene(path)
+    assert scene.up_source == "splat file"
+    before = scene.provenance["sha256"]
     transforms(tmp_path)
     scene = load_scene(path)
     (note,) = [n for n in scene.provenance["notes"] if "is not used" in n]
-    assert "opened in nerfstudio's normalised frame" in note
+    assert "another version of this splat file" in note
+    # a run that was made on the file as it opened before asks for it by this hash
+    assert scene.provenance["sha256"] != before
     # the .spz stays in the frame that it was written in, and so does its sidecar
     assert not any("is not used (" in n for n in load_scene(tmp_path / "splat.spz").provenance["notes"])

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float32]
 
+ORIENTATION = 0x0112
+"""EXIF's tag for how a photo is to be turned before it is looked at."""
+QUARTER_TURNS = {5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
+"""Its values that change the shape, and Pillow's names for what undoes them."""
+
 
 @dataclass(frozen=True, eq=False)
 class FrameMask:
@@ -264,14 +269,16 @@ def read_picture(
     for messages, where `source` is not a file. size: (width, height) that is wanted; a picture that
     has it only as its orientation tag turns it is turned. Raises InputError.
     """
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, UnidentifiedImageError
 
     label = name or str(source)
     try:
         with Image.open(source) as opened:
             picture: Image.Image = opened
             if size is not None and picture.size != size and picture.size[::-1] == size:
-                picture = ImageOps.exif_transpose(picture)
+                tag = picture.getexif().get(ORIENTATION, 1)
+                if (turn := QUARTER_TURNS.get(tag)) is not None:
+                    picture = picture.transpose(Image.Transpose[turn])
             if picture.mode.startswith("I;16"):
                 return np.repeat(_eight_bits(np.asarray(picture))[..., None], 3, axis=2)
             if picture.mode in ("I", "F"):

@@ -85,6 +85,7 @@ def _describe_capture(path: Path, capture: Capture) -> dict[str, Any]:
         "cameras_span": {"min": centers.min(axis=0).tolist(), "max": centers.max(axis=0).tolist()},
         "masks": sum(f.mask is not None for f in capture.frames),
         "boxes_3d": len(capture.boxes),
+        "boxes_in_photos": sum(len(f.boxes) for f in capture.frames),
         "points": 0 if capture.points is None else len(capture.points),
         "up": None if capture.up is None else list(capture.up),
         "up_source": capture.up_source,

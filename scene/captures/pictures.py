@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scene.capture import ORIENTATION, QUARTER_TURNS
 from scene.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 Size = tuple[float, float]
 
-_ORIENTATION = 0x0112
-_QUARTER_TURNS = (5, 6, 7, 8)
+_SAME_SHAPE = (2, 3, 4)
+_TAGGED = ("JPEG", "MPO")
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".webp")
 
 
@@ -79,7 +80,7 @@ def picture_size(path: Path, stated: Size | None = None) -> tuple[int, int]:
             width, height = picture.size
             if stated is None or _fits(stated, (width, height)):
                 return width, height
-            turned = picture.getexif().get(_ORIENTATION) in _QUARTER_TURNS
+            turned = picture.getexif().get(ORIENTATION) in QUARTER_TURNS
             return (height, width) if turned and _fits(stated, (height, width)) else (width, height)
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, struct.error) as error:
         raise InputError(f"{path}: wanted a picture (JPEG, PNG, ...), found {error}") from error
@@ -114,12 +115,34 @@ def photo_notes(frames: Sequence[Frame]) -> list[str]:
         notes.append("lens distortion is taken out of the pictures as they are read")
     files = [(f.image_path, f.stored_size) for f in frames if f.image_path is not None]
     turned = sum(picture_size(path) != size for path, size in files)
+    unsure = sum(_turns_unseen(path, size) for path, size in files)
+    if unsure:
+        notes.append(
+            f"{unsure} of {len(frames)} photos have an orientation tag that is not applied: it "
+            f"does not change their shape, so nothing tells whether their poses heed it"
+        )
     if turned:
         notes.append(
             f"{turned} of {len(frames)} photos are turned as their orientation tag says: only "
             f"then they have their camera's shape"
         )
     return notes
+
+
+def _turns_unseen(path: Path, size: tuple[int, int]) -> bool:
+    """Whether a JPEG's orientation tag turns or mirrors it without changing its shape."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as picture:
+            # elsewhere the tag may stand behind the pixels, which then were all read for it
+            if picture.format not in _TAGGED:
+                return False
+            tag = picture.getexif().get(ORIENTATION)
+    except (OSError, SyntaxError, ValueError, struct.error):
+        # a damaged tag says nothing
+        return False
+    return tag in _SAME_SHAPE or (tag in QUARTER_TURNS and size[0] == size[1])
 
 
 def usage_notes(listed: int, missing: Sequence[str]) -> tuple[str, ...]:

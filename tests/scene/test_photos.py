@@ -77,6 +77,16 @@ def test_a_camera_of_the_stored_shape_gets_the_stored_pixels(tmp_path):
         assert capture.notes == ()
 
 
+@pytest.mark.parametrize(("size", "orientation", "said"), [
+    ((80, 60), 3, True), ((80, 60), 1, False), ((80, 60), 6, False), ((60, 60), 6, True),
+])  # fmt: skip
+def test_a_tag_that_does_not_show_in_the_shape_is_said(tmp_path, size, orientation, said):
+    saved(tmp_path / "a.jpg", quarters(*size), orientation)
+    capture = load_capture(write(tmp_path, "a.jpg", fl_x=100, w=size[0], h=size[1]))
+    np.testing.assert_allclose(capture.frames[0].load_image()[10, 10], [1, 0, 0], atol=0.02)
+    assert any("1 of 1 photos have an orientation tag" in n for n in capture.notes) == said
+
+
 def test_half_turns_and_photos_without_a_tag_do_not_fit_another_shape(tmp_path):
     for orientation in (1, 3):
         saved(tmp_path / "a.png", quarters(80, 60), orientation)
@@ -148,3 +158,21 @@ def test_palette_and_cmyk_photos_have_the_colors_that_they_show(tmp_path):
     np.testing.assert_array_equal(read_picture(tmp_path / "a.png")[10, 60], GREEN)
     quarters(80, 60).convert("CMYK").save(tmp_path / "a.jpg", quality=100)
     np.testing.assert_allclose(read_picture(tmp_path / "a.jpg")[40, 10], BLUE, atol=3)
+
+
+def test_a_turned_photo_with_a_damaged_tag_elsewhere_still_opens(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F] = 6, "maker"
+    quarters(80, 60).save(tmp_path / "a.jpg", exif=exif)
+    content = bytearray((tmp_path / "a.jpg").read_bytes())
+    # every byte of the tags in turn; what is broken is refused in one sentence
+    start = content.index(b"Exif")
+    for i in range(start, content.index(b"maker") + 6):
+        bent = content.copy()
+        bent[i] ^= 0x55
+        (tmp_path / "a.jpg").write_bytes(bent)
+        try:
+            image = load_capture(write(tmp_path, "a.jpg", fl_x=50, w=60, h=80)).frames[0].load_image()
+            np.testing.assert_allclose(image[10, 10], [0, 0, 1], atol=0.02)
+        except InputError as error:
+            assert "\n" not in str(error)

@@ -179,8 +179,12 @@ def _choose_up(
 def _provenance(
     path: Path, digest: str, loaded: LoadedGaussians, sidecar: Sidecar, notes: list[str]
 ) -> dict[str, Any]:
+    from scene.io.frames import LEFT_ALONE
     from scene.io.sidecar import FRAME_KEY
 
+    # a conversion's sidecar knows the frame that its file cannot state
+    known = FRAME_KEY in sidecar.provenance
+    said = [note for note in loaded.notes if not (known and note == LEFT_ALONE)]
     if loaded.frame is None and sidecar.provenance.get(FRAME_KEY) == "normalised":
         notes = [*notes, "converted in nerfstudio's normalised frame: lengths are its own"]
     dropped = loaded.dropped
@@ -197,5 +201,5 @@ def _provenance(
             "bad_scale": dropped.bad_scale,
         },
         "as_it_opens": loaded.from_default is None,
-        "notes": [*loaded.notes, *notes],
+        "notes": [*said, *notes],
     }

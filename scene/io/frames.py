@@ -21,6 +21,12 @@ from scene.normalisation import Normalisation
 DATAPARSER_FILE = "dataparser_transforms.json"
 """Where nerfstudio keeps the normalisation of a run, beside its config.yml."""
 
+LEFT_ALONE = (
+    f"nothing in the file says that it is in nerfstudio's frame, so the {DATAPARSER_FILE} beside it "
+    f"is not used; if it is, convert it with --normalisation"
+)
+"""The note of a file of another program that lies in a run's folder."""
+
 Frame = Literal["original", "normalised"]
 
 _LEVELS_UP = 3
@@ -100,11 +106,7 @@ def _as_named(loaded: LoadedGaussians, path: Path, named: Path) -> LoadedGaussia
 def _left_alone(loaded: LoadedGaussians, path: Path) -> LoadedGaussians:
     if not path.with_name(DATAPARSER_FILE).is_file():
         return loaded
-    note = (
-        f"nothing in the file says that it is in nerfstudio's frame, so the {DATAPARSER_FILE} "
-        f"beside it is not used; if it is, convert it with --normalisation"
-    )
-    return replace(loaded, notes=(*loaded.notes, note))
+    return replace(loaded, notes=(*loaded.notes, LEFT_ALONE))
 
 
 def _undone(loaded: LoadedGaussians, file: Path) -> LoadedGaussians:

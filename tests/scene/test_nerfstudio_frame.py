@@ -140,6 +140,18 @@ def test_a_conversion_to_the_normalised_frame_takes_the_cameras_along(tmp_path):
     assert any("converted in nerfstudio's normalised" in n for n in scene.provenance["notes"])
 
 
+def test_a_conversion_beside_its_run_is_not_sent_back_again(tmp_path):
+    path = exported(tmp_path / "splat.ply")
+    transforms(tmp_path)
+    convert(path, tmp_path / "other.ply")
+    scene = load_scene(tmp_path / "other.ply")
+    np.testing.assert_allclose(scene.gaussians.means, [[1, 2, 3]], atol=1e-6)
+    assert scene.provenance["notes"] == []
+    (tmp_path / "other.scene.json").unlink()
+    (note,) = load_scene(tmp_path / "other.ply").provenance["notes"]
+    assert "beside it is not used" in note
+
+
 def test_a_sidecar_of_before_the_run_was_put_beside_is_not_used(tmp_path):
     path = exported(tmp_path / "splat.ply")
     convert(path, tmp_path / "splat.spz")

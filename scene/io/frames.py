@@ -22,8 +22,8 @@ DATAPARSER_FILE = "dataparser_transforms.json"
 """Where nerfstudio keeps the normalisation of a run, beside its config.yml."""
 
 LEFT_ALONE = (
-    f"nothing in the file says that it is in nerfstudio's frame, so the {DATAPARSER_FILE} beside it "
-    f"is not used; if it is, convert it with --normalisation"
+    f"nothing in the file says that it is in nerfstudio's frame, so the {DATAPARSER_FILE} beside "
+    f"it is not used; if it is, convert it with --normalisation"
 )
 """The note of a file of another program that lies in a run's folder."""
 

@@ -173,8 +173,9 @@ def reconstruct(
         preview(Preview(training.iteration, gaussians, quality))
     seconds = time.perf_counter() - started
     log.info(
-        "%d iterations, %d Gaussians, %.2f dB held out, %.0f s",
-        training.iteration, len(gaussians), quality.psnr, seconds,
+        "%d iterations, %d Gaussians, %s, %.0f s",
+        training.iteration, len(gaussians),
+        f"{quality.psnr:.2f} dB held out" if photos.held_out else "nothing held out", seconds,
     )  # fmt: skip
     return ReconstructResult(
         gaussians,

@@ -14,6 +14,7 @@ import http
 import io
 import logging
 import socket
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,6 +95,8 @@ def guarded_server(host: str, port: int, extra: Sequence[str], **options: Any) -
         raise RuntimeError("this version of viser starts its server without the Origin check")
     _drop_share_tunnel(server)
     logging.getLogger("websockets.server").addFilter(was_spoken_to)
+    # to a browser that leaves while it is being drawn to; viser forgets it a moment later
+    warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
     return server
 
 

@@ -103,7 +103,7 @@ def victim_troubles(victims: Mapping[str, tuple[str, str]]) -> str:
         if state == "loading":
             lines.append(f"{name} is loading: its scores come later")
         elif state == "failed":
-            why = message.removeprefix(name).strip() or "it could not be loaded"
+            why = message.removeprefix(name).lstrip(" :") or "it could not be loaded"
             lines.append(f"{name} does not score: {why}")
         elif message:
             lines.append(f"{name}: {message}")

@@ -111,7 +111,8 @@ class PatchActions(ActionGroup):
     @not_in_presentations("downloading")
     def save_placement(self, client: Any) -> None:
         """Send the placement file to a browser."""
-        client.send_file_download("placement.json", self._session.patchwork.placement_file())
+        content = self._session.patchwork.placement_file()
+        client.send_file_download("placement.json", content, save_immediately=True)
 
     @not_in_presentations("uploading")
     def load_placement(self, content: bytes) -> None:

@@ -40,7 +40,9 @@ class RunActions(ActionGroup):
                 raise
             panel.show_export(made.text())
             if download and client is not None and not made.too_large:
-                client.send_file_download(made.path.name, made.path.read_bytes())
+                client.send_file_download(
+                    made.path.name, made.path.read_bytes(), save_immediately=True
+                )
 
         self.start_job("exporting", work, on_error)
 

@@ -102,14 +102,14 @@ def test_a_victim_that_does_not_answer_is_named_with_its_reason():
         {
             "a": ("loading", ""),
             "b": ("ready", ""),
-            "c": ("failed", "c has no weights: run this"),
+            "c": ("failed", "c: no weights: run this"),
             "d": ("failed", ""),
             "e": ("ready", "timed out twice"),
         }
     )
     assert text.splitlines() == [
         "a is loading: its scores come later",
-        "c does not score: has no weights: run this",
+        "c does not score: no weights: run this",
         "d does not score: it could not be loaded",
         "e: timed out twice",
     ]

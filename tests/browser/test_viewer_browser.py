@@ -3,54 +3,37 @@
 from __future__ import annotations
 
 import io
-import shutil
 import time
 
 import numpy as np
 import pytest
-from viewer_fakes import SIGN, load_red_finder, small_scene
+from browser_tools import (
+    MARKS,
+    VIEW,
+    WAIT_MS,
+    choose,
+    embedded_session,
+    new_page,
+    open_page,
+    tab,
+    text_of,
+    until,
+)
+from viewer_fakes import SIGN, small_scene
 
-from app.embedding import EmbedOrder
 from app.scoring import SweepChoice
-from app.session import Session
-from app.victim_desk import VictimDesk
 from app.viewer import serve
 from envelope.condition import Condition
-from patching.patch import Patch
 from scene.gaussians import quaternions_to_matrices
 from scene.scene import save_scene
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = (
-    "--no-sandbox --use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader "
-    "--ignore-gpu-blocklist --disable-background-networking --disable-component-update "
-    "--disable-sync --no-first-run"
-).split()
-WAIT_MS = 120_000
-VIEW = {"width": 1200, "height": 700}
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no chromium is installed (apt-get install chromium)"
-    ),
-    pytest.mark.timeout(600),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")
 def viewer(tmp_path_factory):
     """A served session with an embedded patch and a swept dome of 3 x 3 cells."""
-    folder = tmp_path_factory.mktemp("browser")
-    save_scene(small_scene(), folder / "street.ply")
-    session = Session.open(folder / "street.ply", folder / "runs")
-    session.victims = VictimDesk("stop sign", load_red_finder)
-    session.victims.choose("red-finder")
-    colors = np.random.default_rng(3).random((8, 8, 3)).repeat(4, 0).repeat(4, 1)
-    session.gallery.add(Patch.from_rgb(colors, "squares"))
-    session.patchwork.choose("squares")
-    session.patchwork.place_at([0.0, 3.0, 2.0], 0.5, 0.0)
-    session.embed(EmbedOrder(iterations=4, figures=False))
+    session = embedded_session(tmp_path_factory.mktemp("browser"))
     session.scoring.start(SweepChoice({"azimuth_deg": 3, "radius": 3}, 1).plan())
     assert session.scoring.service.wait(120)
     shown = serve(session, port=18400, display_budget=3000, block=False)
@@ -59,38 +42,10 @@ def viewer(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
 def page(browser, viewer):
-    page = browser.new_page(viewport=VIEW)
-    page.set_default_timeout(WAIT_MS)
-    page.errors = []
-    page.on("pageerror", lambda error: page.errors.append(str(error)))
-    _open(page, viewer)
-    return page
-
-
-def _open(page, viewer) -> None:
-    page.goto(f"http://127.0.0.1:{viewer.server.get_port()}")
-    page.wait_for_selector("canvas[data-engine]")
-    _until(lambda: viewer.server.get_clients())
-    page.get_by_role("tab", name="Sweep", exact=True).wait_for()
-
-
-def _until(read, timeout_s: float = WAIT_MS / 1000):
-    until = time.monotonic() + timeout_s
-    while time.monotonic() < until:
-        if value := read():
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"not within {timeout_s} s")
+    page = new_page(browser, viewer)
+    yield page
+    page.close()
 
 
 def _pixels(page, clip) -> np.ndarray:
@@ -132,7 +87,7 @@ def test_the_canvas_shows_the_red_sign(page):
         red = (picture[..., 0] > picture[..., 1] + 60) & (picture[..., 0] > picture[..., 2] + 60)
         return len(np.unique(picture.reshape(-1, 3), axis=0)) > 200 and red.sum() > 300
 
-    assert _until(red)
+    assert until(red)
 
 
 def test_the_heat_map_is_drawn(page):
@@ -149,14 +104,14 @@ def test_yaw_by_keyboard_brings_a_new_scored_render(page, viewer):
     )
     for _ in range(4):
         page.keyboard.press("ArrowRight")
-    _until(lambda: viewer.session.condition == Condition(yaw_deg=2.0))
+    until(lambda: viewer.session.condition == Condition(yaw_deg=2.0))
 
     def scored():
         view = viewer.session.view
         return view is not None and view.complete and view.condition.yaw_deg == 2.0 and view.said
 
-    assert _until(scored)
-    assert _until(
+    assert until(scored)
+    assert until(
         lambda: (
             page.locator("img").evaluate_all("all => all.map(i => i.src.length + i.src.slice(-60))")
             != before
@@ -167,15 +122,15 @@ def test_yaw_by_keyboard_brings_a_new_scored_render(page, viewer):
 def test_a_dome_marker_that_is_clicked_sets_every_slider(page, viewer):
     page.get_by_role("tab", name="Sweep", exact=True).click()
     (client,) = viewer.server.get_clients().values()
-    index, x, y = _until(lambda: _clickable_marker(viewer, client))
+    index, x, y = until(lambda: _clickable_marker(viewer, client))
     page.mouse.click(x, y)
     wanted = viewer.viewport.dome.conditions[index]
-    _until(lambda: viewer.session.condition == wanted)
+    until(lambda: viewer.session.condition == wanted)
     shown = {"azimuth °": wanted.azimuth_deg, "radius ×": wanted.radius, "yaw °": 0.0}
-    _until(lambda: all(abs(float(_field(page, k)) - v) < 0.006 for k, v in shown.items()))
+    until(lambda: all(abs(float(_field(page, k)) - v) < 0.006 for k, v in shown.items()))
     # and the browser flew there
     center = viewer.session.camera(wanted).center
-    _until(lambda: np.allclose(client.camera.position, center, atol=1e-3))
+    until(lambda: np.allclose(client.camera.position, center, atol=1e-3))
 
 
 def _clickable_marker(viewer, client):
@@ -207,7 +162,7 @@ def _on_page(client, points) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_victims_eye_fills_the_canvas_with_the_scored_frame(page, viewer):
     viewer.go_to(Condition())
-    _until(lambda: viewer.session.view.complete and viewer.session.view.condition == Condition())
+    until(lambda: viewer.session.view.complete and viewer.session.view.condition == Condition())
     clip = {"x": 345, "y": 160, "width": 400, "height": 500}
     viewer.set_victims_eye(True)
     # the frame is letterboxed: dark bars above and below, the red sign in the middle
@@ -218,43 +173,43 @@ def test_the_victims_eye_fills_the_canvas_with_the_scored_frame(page, viewer):
         red = (picture[..., 0] > picture[..., 1] + 60) & (picture[..., 0] > picture[..., 2] + 60)
         return picture[bar].max() < 60 and red[middle].sum() > 300
 
-    assert _until(framed)
+    assert until(framed)
     viewer.set_victims_eye(False)
-    _until(lambda: _pixels(page, clip)[bar].max() > 100)
+    until(lambda: _pixels(page, clip)[bar].max() > 100)
 
 
 def test_a_click_places_the_patch_and_embed_embeds_it(page, viewer):
     work = viewer.session.patchwork
     before, first = work.placement, work.adversarial
     (client,) = viewer.server.get_clients().values()
-    _tab(page, "Patch")
+    tab(page, "Patch")
     _fly_to_anchor(viewer, client)
     page.get_by_role("button", name="Place by click").click()
     page.get_by_role("button", name="Click the surface now").wait_for()
     wanted = SIGN + np.array([0.12, 0.0, -0.08])
     ((x, y),), _ = _on_page(client, wanted[None])
     page.mouse.click(x, y)
-    _until(lambda: work.placement is not before)
+    until(lambda: work.placement is not before)
     assert work.placement.center == pytest.approx(wanted, abs=0.02)
     assert not work.up_to_date
     page.get_by_role("button", name="Place by click").wait_for()
-    _choose(page, "Iterations", "120 (preview)")
+    choose(page, "Iterations", "120 (preview)")
     page.get_by_role("button", name="Embed", exact=True).click()
     page.get_by_role("button", name="Stop and keep").wait_for()
-    _until(lambda: work.adversarial is not first and work.up_to_date)
+    until(lambda: work.adversarial is not first and work.up_to_date)
     page.get_by_role("button", name="Embed", exact=True).wait_for()
     page.get_by_role("cell", name="anchor patch", exact=True).wait_for()
     assert page.get_by_role("columnheader", name="gray", exact=True).count() == 1
-    assert "not embedded yet" not in _text_of(page, "Placed")
+    assert "not embedded yet" not in text_of(page, "Placed")
 
 
 def test_handles_slide_the_patch_along_its_surface_and_undo_takes_it_back(page, viewer):
     work = viewer.session.patchwork
     (client,) = viewer.server.get_clients().values()
-    _tab(page, "Patch")
+    tab(page, "Patch")
     _fly_to_anchor(viewer, client)
     page.get_by_text("Drag handles", exact=True).click()
-    _until(lambda: viewer.viewport.gizmo.enabled)
+    until(lambda: viewer.viewport.gizmo.enabled)
     before = work.placement
     reach = 0.9 * max(before.width, before.height)
     tip = before.center + 0.6 * reach * before.right
@@ -265,77 +220,56 @@ def test_handles_slide_the_patch_along_its_surface_and_undo_takes_it_back(page, 
     page.mouse.move(*(0.5 * (start + end)), steps=4)
     page.mouse.move(*end, steps=4)
     page.mouse.up()
-    after = _until(lambda: work.placement is not before and work.placement)
+    after = until(lambda: work.placement is not before and work.placement)
     moved = after.center - before.center
     assert moved @ before.right == pytest.approx(0.1, abs=0.03)
     assert abs(moved @ before.outward) < 1e-6
     assert after.in_plane_deg == pytest.approx(before.in_plane_deg, abs=1e-3)
     page.get_by_text("Drag handles", exact=True).click()
     page.get_by_role("button", name="Undo", exact=True).click()
-    _until(lambda: work.placement is before)
+    until(lambda: work.placement is before)
 
 
 def _fly_to_anchor(viewer, client) -> None:
     viewer.fly_to_anchor(client)
     center = viewer.session.anchor_camera.center
-    _until(lambda: np.allclose(client.camera.position, center, atol=1e-3))
-
-
-def _tab(page, name: str) -> None:
-    page.get_by_role("tab", name=name, exact=True).click()
-
-
-def _row(page, label: str):
-    return page.get_by_text(label, exact=True).first.locator(
-        "xpath=ancestor::*[.//input or .//textarea][1]"
-    )
-
-
-def _text_of(page, label: str) -> str:
-    """What a labelled line says."""
-    return _row(page, label).locator("input, textarea").first.input_value()
-
-
-def _choose(page, label: str, option: str) -> None:
-    """Pick an option of a drop-down menu by clicks."""
-    _row(page, label).locator("input").first.click()
-    page.get_by_role("option", name=option).click()
+    until(lambda: np.allclose(client.camera.position, center, atol=1e-3))
 
 
 def test_capture_cameras_are_flown_through_and_one_becomes_the_anchor(page, viewer):
     (client,) = viewer.server.get_clients().values()
     cameras = viewer.session.scene.cameras
-    _tab(page, "Scene")
+    tab(page, "Scene")
     page.get_by_text("Cameras", exact=True).click()
     page.get_by_role("button", name="next", exact=True).click()
-    _until(lambda: np.allclose(client.camera.position, cameras[1].camera.center, atol=1e-3))
-    _until(lambda: _text_of(page, "Camera") == "2: photo_1")
+    until(lambda: np.allclose(client.camera.position, cameras[1].camera.center, atol=1e-3))
+    until(lambda: text_of(page, "Camera") == "2: photo_1")
     before = viewer.session.anchor_camera
     page.get_by_role("button", name="Use as anchor").click()
     wanted = pytest.approx(cameras[1].camera.center, abs=1e-6)
-    _until(lambda: viewer.session.anchor_camera.center == wanted)
-    _tab(page, "Patch")
+    until(lambda: viewer.session.anchor_camera.center == wanted)
+    tab(page, "Patch")
     page.get_by_role("button", name="Undo", exact=True).click()
-    _until(lambda: viewer.session.anchor_camera.center == pytest.approx(before.center, abs=1e-9))
-    _until(lambda: viewer.session.scoring is not None)
+    until(lambda: viewer.session.anchor_camera.center == pytest.approx(before.center, abs=1e-9))
+    until(lambda: viewer.session.scoring is not None)
 
 
 def test_a_view_is_saved_and_gone_back_to(page, viewer):
     viewer.go_to(Condition(azimuth_deg=15, yaw_deg=-4))
-    _tab(page, "Sweep")
+    tab(page, "Sweep")
     page.get_by_role("button", name="save", exact=True).click()
-    _until(lambda: viewer.session.saved_views.names() == ("azimuth 15, yaw -4",))
+    until(lambda: viewer.session.saved_views.names() == ("azimuth 15, yaw -4",))
     viewer.go_to(Condition())
     page.get_by_role("button", name="next", exact=True).click()
-    _until(lambda: viewer.session.condition == Condition(azimuth_deg=15, yaw_deg=-4))
-    _until(lambda: _field(page, "azimuth °") == "15")
+    until(lambda: viewer.session.condition == Condition(azimuth_deg=15, yaw_deg=-4))
+    until(lambda: _field(page, "azimuth °") == "15")
 
 
 def test_a_reload_loses_nothing(page, viewer):
     viewer.go_to(Condition(azimuth_deg=-30, elevation_deg=10, focal=1.5))
-    _open(page, viewer)
+    open_page(page, viewer)
     page.get_by_role("tab", name="Sweep", exact=True).click()
-    _until(lambda: _field(page, "azimuth °") == "-30")
+    until(lambda: _field(page, "azimuth °") == "-30")
     assert _field(page, "elevation °") == "10" and _field(page, "focal ×") == "1.5"
     assert page.get_by_role("tab", name="Envelope", exact=True).count() == 1
 
@@ -346,13 +280,13 @@ def test_a_second_browser_keeps_its_own_camera(browser, page, viewer):
     second_page.set_default_timeout(WAIT_MS)
     try:
         second_page.goto(f"http://127.0.0.1:{viewer.server.get_port()}")
-        clients = _until(
+        clients = until(
             lambda: len(viewer.server.get_clients()) == 2 and viewer.server.get_clients()
         )
         second = next(c for i, c in clients.items() if i != first.client_id)
         before = np.array(first.camera.position)
         viewer.fly_to_anchor(second)
-        _until(
+        until(
             lambda: np.allclose(
                 second.camera.position, viewer.session.anchor_camera.center, atol=1e-3
             )
@@ -366,14 +300,14 @@ def test_an_uploaded_scene_opens_and_a_bad_one_is_one_sentence(page, viewer, tmp
     run = viewer.session.scoring.run.folder
     save_scene(small_scene(200), tmp_path / "brought along.ply")
     (tmp_path / "bad.ply").write_bytes(b"ply\nformat ascii 1.0\nend_header\n")
-    _tab(page, "Scene")
+    tab(page, "Scene")
     page.get_by_text("Open", exact=True).first.click()
     _upload(page, "Upload a splat file", tmp_path / "bad.ply")
-    _until(lambda: "bad.ply" in _text_of(page, "Problem"))
+    until(lambda: "bad.ply" in text_of(page, "Problem"))
     assert viewer.session.scoring.run.folder == run
     _upload(page, "Upload a splat file", tmp_path / "brought along.ply")
-    _until(lambda: len(viewer.session.scene.gaussians) == 600)
-    _until(lambda: _text_of(page, "Scene") == "brought along")
+    until(lambda: len(viewer.session.scene.gaussians) == 600)
+    until(lambda: text_of(page, "Scene") == "brought along")
     assert viewer.session.path.parent.parent.name == "uploads"
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from app.session import Session
     from app.views import ViewScores
+    from envelope.condition import Condition
 
 TILE_WIDTH = 400
 SHOWN_KINDS = ("clean", "gray", "adversarial", "overlay")
@@ -35,11 +36,12 @@ class VictimViewPanel:
 
     def __init__(self, gui: viser.GuiApi, session: Session) -> None:
         self._session = session
+        self._shown: Condition | None = None
+        self.notice = Notice(gui)
         self._where = gui.add_html("")
         self._image = gui.add_image(_waiting(session), format="jpeg", jpeg_quality=88)
         self._legend = gui.add_html(legend(()))
         self._answers = Fact(gui, "Answers", multiline=True)
-        self.notice = Notice(gui)
 
     def refresh(self, scores: ViewScores | None) -> None:
         """Show `scores`, or that none are there yet; a view not yet drawn leaves the last one."""
@@ -48,24 +50,28 @@ class VictimViewPanel:
         if scores is None:
             self._image.image = _waiting(self._session)
             self._answers.set("")
-            put_html(self._where, "")
+            self._shown = None
+            self._say("")
             return
-        self._show_where(scores)
+        if scores.error:  # may hold a file's name: plain text
+            self.notice.say(f"{name_of(scores.condition)} could not be drawn: {scores.error}")
+        else:
+            self.notice.clear()
         if not scores.pictures:
+            old = f"; below still {name_of(self._shown)}" if self._shown is not None else ""
+            doing = "not drawn" if scores.error else "drawing…"
+            self._say(name_of(scores.condition), f"{doing}{old}")
             return
+        self._shown = scores.condition
+        self._say(name_of(scores.condition), describe_view(scores))
         self._image.image = contact_sheet(scores, victims)
         self._answers.set(answers_text(scores, victims))
 
-
-    def _show_where(self, scores: ViewScores) -> None:
-        """Above the pictures: of which condition they are. What failed is plain text below."""
-        if scores.error:
-            self.notice.say(f"could not be drawn: {scores.error}")
-            return
-        self.notice.clear()
-        words = f"<b>{escape(name_of(scores.condition))}</b>: {escape(describe_view(scores))}"
+    def _say(self, condition: str, words: str = "") -> None:
+        """Above the pictures: of which condition they are, and what can be said of it."""
+        text = f"<b>{escape(condition)}</b>: {escape(words)}" if condition else ""
         style = "font-size:11.5px;line-height:1.35;padding:0 0.75em 0.3em"
-        put_html(self._where, f'<div style="{style}">{words}</div>')
+        put_html(self._where, f'<div style="{style}">{text}</div>' if text else "")
 
 
 def describe_view(scores: ViewScores) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from app.panels.common import Notice, plain_name
 from app.panels.envelope import details, headline, pooled
-from app.panels.victim_view import answers_text, describe_view, legend
+from app.panels.victim_view import VictimViewPanel, answers_text, describe_view, legend
 from app.summary import Summary, settings_text, summarize_sweep, victim_troubles
 from app.views import Said, ViewScores
 from envelope.cells import ScoreTable
@@ -142,3 +143,38 @@ def test_a_problem_is_announced_where_its_panel_may_be_scrolled_away():
     assert heard == ["no weights"] and notice._field.visible
     notice.clear()
     assert not notice._field.visible and heard == ["no weights"]
+
+
+class _Gui:
+    """Elements as viser makes them, as far as a panel assigns to them."""
+
+    def __getattr__(self, name):
+        def add(*values, **options):
+            fields = {"value": values[-1], "content": values[0], "image": values[0]}
+            return SimpleNamespace(**fields, visible=options.get("visible", True))
+
+        return add
+
+
+def test_pictures_of_another_view_are_never_shown_under_the_new_ones_name():
+    """While a view is drawn the last pictures stay; the line above them said the new condition."""
+    camera = SimpleNamespace(width=64, height=48)
+    session = SimpleNamespace(
+        anchor_camera=camera, readings=SimpleNamespace(victims=lambda: ("v",))
+    )
+    panel = VictimViewPanel(_Gui(), session)
+    old, new = Condition(azimuth_deg=-30), Condition(azimuth_deg=20)
+    picture = {"clean": np.zeros((48, 64, 3), np.uint8)}
+    panel.refresh(ViewScores(new))
+    assert "<b>azimuth 20</b>: drawing…<" in panel._where.content
+    panel.refresh(ViewScores(old, picture))
+    assert "<b>azimuth -30</b>: observable" in panel._where.content
+    panel.refresh(ViewScores(new))
+    assert "<b>azimuth 20</b>: drawing…; below still azimuth -30" in panel._where.content
+    panel.refresh(ViewScores(new, error="no <b>memory</b>"))
+    assert "not drawn; below still azimuth -30" in panel._where.content
+    assert "memory" not in panel._where.content and panel.notice._field.visible
+    assert panel.notice._field.value == "azimuth 20 could not be drawn: no <b>memory</b>"
+    panel.refresh(ViewScores(new, picture))
+    assert "<b>azimuth 20</b>: observable" in panel._where.content
+    assert not panel.notice._field.visible

@@ -142,6 +142,20 @@ def curve_of(
     return points
 
 
+def band_runs(points: Sequence[CurvePoint]) -> list[list[CurvePoint]]:
+    """Neighbouring points with an interval; a point without one ends a band, however sure it looks.
+
+    A band that went on to it would shrink to nothing there, as if one condition were certainty.
+    """
+    runs: list[list[CurvePoint]] = [[]]
+    for point in points:
+        if point.rate.low is None or point.rate.high is None:
+            runs.append([])
+        else:
+            runs[-1].append(point)
+    return [run for run in runs if run]
+
+
 def whisker_places(
     at: Sequence[float], axis: str, rank: int, count: int, span: tuple[float, float]
 ) -> list[float]:

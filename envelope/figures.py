@@ -17,6 +17,7 @@ from envelope.figure_data import (
     PRETTY,
     CurvePoint,
     Grid,
+    band_runs,
     curve_of,
     describe,
     grid_of,
@@ -145,13 +146,7 @@ def _line(points: Sequence[CurvePoint], kind: str, with_band: bool) -> list[Any]
     if not shown:
         return []
     at = [x for x, _, _ in shown]
-    lows = [v if rate.low is None else rate.low for _, rate, v in shown]
-    highs = [v if rate.high is None else rate.high for _, rate, v in shown]
     color = KIND_COLORS.get(kind, INK)
-    band = go.Scatter(
-        x=at + at[::-1], y=highs + lows[::-1], fill="toself", fillcolor=color, opacity=0.16,
-        mode="none", hoverinfo="skip", showlegend=False, legendgroup=kind,
-    )  # fmt: skip
     line = go.Scatter(
         x=at,
         y=[v for _, _, v in shown],
@@ -163,7 +158,27 @@ def _line(points: Sequence[CurvePoint], kind: str, with_band: bool) -> list[Any]
         hovertext=[f"{kind} at {short(x)}<br>{rate}" for x, rate, _ in shown],
         hoverinfo="text",
     )
-    return [band, line] if with_band and lows != highs else [line]
+    return [*_bands(points, kind), line] if with_band else [line]
+
+
+def _bands(points: Sequence[CurvePoint], kind: str) -> list[Any]:
+    """The intervals of neighbouring points as filled bands; of a lonely point as a stroke."""
+    import plotly.graph_objects as go
+
+    color, found = KIND_COLORS.get(kind, INK), []
+    for run in band_runs(points):
+        at = [point.value for point in run]
+        if len(run) == 1:
+            found += _whiskers(run, at, kind)
+            continue
+        lows, highs = [p.rate.low for p in run], [p.rate.high for p in run]
+        found.append(
+            go.Scatter(
+                x=at + at[::-1], y=highs + lows[::-1], fill="toself", fillcolor=color,
+                opacity=0.16, mode="none", hoverinfo="skip", showlegend=False, legendgroup=kind,
+            )
+        )  # fmt: skip
+    return found
 
 
 def _whiskers(points: Sequence[CurvePoint], at: Sequence[float], kind: str) -> list[Any]:

@@ -13,6 +13,8 @@ from envelope.figure_data import (
     BANDED,
     KIND_COLORS,
     PRETTY,
+    CurvePoint,
+    band_runs,
     curve_of,
     grid_of,
     place_on,
@@ -96,15 +98,8 @@ def curves_png(
             continue
         values = [v for _, _, v in shown]
         at = [x for x, _, _ in shown]
-        lows = [v if r.low is None else r.low for _, r, v in shown]
-        highs = [v if r.high is None else r.high for _, r, v in shown]
         color = KIND_COLORS.get(kind)
-        if kind in BANDED:
-            ax.fill_between(at, lows, highs, color=color, alpha=0.16, lw=0)
-        else:
-            rank, span = plain.index(kind), (ticks[0], ticks[-1])
-            places = whisker_places(at, axis, rank, len(plain), span)
-            ax.vlines(places, lows, highs, color=color, alpha=0.6, lw=1.2)
+        _draw_intervals(ax, points, kind, axis, (plain, (ticks[0], ticks[-1])))
         style = LINES.get(kind, (0, (6, 2)))
         ax.plot(at, values, label=kind, lw=1.6, ms=4, color=color, ls=style, marker="o")
     if AXES[axis].log:
@@ -118,6 +113,28 @@ def curves_png(
     if ax.get_legend_handles_labels()[1]:
         ax.legend(fontsize=8, frameon=False)
     return _png(figure)
+
+
+def _draw_intervals(
+    ax: Any,
+    points: Sequence[CurvePoint],
+    kind: str,
+    axis: str,
+    plain: tuple[list[str], tuple[float, float]],
+) -> None:
+    """Bands for the patch's kind, strokes for the others; `plain`: those, and the axis's ends."""
+    strokes, span = plain
+    rank = strokes.index(kind) if kind in strokes else 0
+    count = len(strokes) if kind in strokes else 1
+    color = KIND_COLORS.get(kind)
+    for run in band_runs(points):
+        where = [p.value for p in run]
+        lows, highs = [p.rate.low for p in run], [p.rate.high for p in run]
+        if kind in BANDED and len(run) > 1:
+            ax.fill_between(where, lows, highs, color=color, alpha=0.16, lw=0)
+        else:
+            places = whisker_places(where, axis, rank, count, span)
+            ax.vlines(places, lows, highs, color=color, alpha=0.6, lw=1.2)
 
 
 def write_pngs(

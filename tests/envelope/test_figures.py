@@ -6,15 +6,16 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from test_cells import CELLS, NOTHING, RIGHT, SEEN, UNSEEN, table
+from test_cells import CELLS, NOTHING, RIGHT, SEEN, UNSEEN, criterion, table
 
-from envelope.cells import MEASURES
+from envelope.cells import MEASURES, ScoreTable
 from envelope.condition import Condition
 from envelope.figure_data import (
     HOLDS,
     RATES,
     WHISKER_STEP,
     WORKS,
+    band_runs,
     curve_of,
     describe,
     grid_of,
@@ -23,6 +24,7 @@ from envelope.figure_data import (
 )
 from envelope.figures import curves, heat_map
 from envelope.figures_png import curves_png, heat_map_png
+from envelope.rows import Row, Score, View
 from envelope.sweep import SweepPlan, all_axes
 from scene.errors import InputError
 
@@ -32,6 +34,26 @@ CELLS5 = {**CELLS, 60.0: {"clean": [RIGHT] * 3}}
 
 def the_table():
     return table(CELLS5, lambda azimuth, _: UNSEEN if azimuth == 60 else SEEN)
+
+
+CROSSED = SweepPlan({"radius": (1.0, 2.0, 3.0), "azimuth_deg": (0, 15, 30)})
+
+
+def crossed_table() -> ScoreTable:
+    """The same answers at radius 1 and 2; at radius 3 one condition alone is scored."""
+    rows, views = [], {}
+    for radius in (1.0, 2.0, 3.0):
+        for azimuth, kinds in CELLS.items():
+            if radius == 3.0 and azimuth:
+                continue
+            for kind, answers in kinds.items():
+                for variant, answer in enumerate(answers):
+                    nominal = Condition(azimuth_deg=azimuth, radius=radius, variant=variant)
+                    view = View(f"{radius}|{azimuth}|{variant}", "geo", nominal, nominal, SEEN)
+                    views[view.view_id] = view
+                    score = Score(view.view_id, kind, "det", "h", "person", "", answer)
+                    rows.append(Row(view, score))
+    return ScoreTable(rows, views, criterion)
 
 
 def test_heat_map_holds_the_cells() -> None:
@@ -147,19 +169,35 @@ def test_figures_are_plain_json() -> None:
     ("banded", "bands"), [(("adversarial", "clean"), 2), (("adversarial",), 1), ((), 0), (("overlay",), 0)]
 )
 def test_only_the_wanted_kinds_carry_a_band(banded, bands) -> None:
-    plan = SweepPlan({"radius": (1.0, 2.0), "azimuth_deg": (0, 15, 30)})
     kinds = ("adversarial", "clean")
-    figure = curves(the_table(), plan, "det", "asr", kinds, "radius", banded=banded)
+    figure = curves(crossed_table(), CROSSED, "det", "asr", kinds, "radius", banded=banded)
     filled = [trace for trace in figure.data if trace.fill == "toself"]
     assert len(filled) == bands
     assert sum(trace.mode == "lines+markers" for trace in figure.data) == 2
 
 
 def test_bands_are_the_patchs_alone_unless_asked_for() -> None:
-    plan = SweepPlan({"radius": (1.0, 2.0), "azimuth_deg": (0, 15, 30)})
-    figure = curves(the_table(), plan, "det", "asr", ("clean", "adversarial"), "radius")
+    figure = curves(crossed_table(), CROSSED, "det", "asr", ("clean", "adversarial"), "radius")
     banded = [trace.legendgroup for trace in figure.data if trace.fill == "toself"]
     assert banded == ["adversarial"]
+
+
+def test_a_band_ends_before_a_point_without_an_interval() -> None:
+    """It shrank to nothing at a value with one condition, as if that were certainty."""
+    figure = curves(crossed_table(), CROSSED, "det", "asr", ("adversarial",), "radius")
+    band, line = figure.data
+    points = curve_of(crossed_table(), CROSSED, "det", "asr", "radius")
+    assert points[2].rate.conditions == 1 and points[2].rate.low is None
+    assert list(band.x) == [1, 2, 2, 1]
+    low, high = points[0].rate.low, points[0].rate.high
+    assert list(band.y) == [high, points[1].rate.high, points[1].rate.low, low] and low < high
+    assert list(line.x) == [1, 2, 3]
+    # the only value with an interval: a stroke, since a band needs two
+    alone = curves(the_table(), SweepPlan({"radius": (1.0, 2.0), "azimuth_deg": (0, 15, 30)}), "det",
+                   "asr", ("adversarial",), "radius")  # fmt: skip
+    stroke = next(trace for trace in alone.data if trace.mode == "lines")
+    assert list(stroke.x) == [1, 1, None] and stroke.y[0] < stroke.y[1]
+    assert [[p.value for p in run] for run in band_runs([*points, *points])] == [[1, 2], [1, 2]]
 
 
 def test_rates_have_the_domes_colors() -> None:
@@ -174,14 +212,15 @@ def test_rates_have_the_domes_colors() -> None:
 
 
 def test_kinds_without_a_band_carry_whiskers_of_their_own_intervals() -> None:
-    plan = SweepPlan({"radius": (1.0, 2.0), "azimuth_deg": (0, 15, 30)})
     kinds = ("adversarial", "gray", "clean")
-    figure = curves(the_table(), plan, "det", "asr", kinds, "radius")
+    figure = curves(crossed_table(), CROSSED, "det", "asr", kinds, "radius")
     whiskers = {t.legendgroup: t for t in figure.data if t.mode == "lines"}
     assert set(whiskers) == {"gray", "clean"}  # the patch's own kind has the band
     for kind in ("gray", "clean"):
-        rate = curve_of(the_table(), plan, "det", "asr", "radius", kind)[0].rate
-        assert list(whiskers[kind].y) == [rate.low, rate.high, None]
+        points = curve_of(crossed_table(), CROSSED, "det", "asr", "radius", kind)
+        rate = points[0].rate
+        assert list(whiskers[kind].y)[:3] == [rate.low, rate.high, None]
+        assert len(whiskers[kind].y) == 6  # none at radius 3
         assert rate.low < rate.high
     # beside the value 1 of a logarithmic axis, by the same ratio on either side
     left, right = whiskers["gray"].x[0], whiskers["clean"].x[0]

@@ -78,6 +78,16 @@ def test_without_a_patch_a_view_shows_the_clean_render_and_says_that_nobody_scor
     assert ((red[..., 0] > red[..., 1] + 60).mean()) > 0.01
 
 
+def test_another_anchor_leaves_no_picture_of_the_old_one(session):
+    session.look(Condition())
+    assert session.view is not None
+    session.set_anchor_camera(session.scene.cameras[0].camera)
+    assert session.view is None
+    session.look(Condition())
+    session.set_up((0.0, 1.0, 0.0))
+    assert session.view is None
+
+
 def test_placing_sets_size_angle_and_place(session):
     work = session.patchwork
     work.place_at(SIGN, 0.5, 30.0)
@@ -228,6 +238,29 @@ def test_the_looked_at_view_is_scored_and_a_sweep_fills_the_dome(embedded_run, r
         assert again.victims.chosen == ("red-finder",)
     finally:
         again.close()
+
+
+def test_a_sweep_that_no_victim_can_score_is_refused_with_the_reason(embedded_run):
+    """It ran through at once, "finished: 189 of 189 views", without a single score."""
+
+    def lost(spec, label):
+        raise InputError(f"{spec}: no weights here")
+
+    folder, _ = embedded_run
+    session = Session.open(folder, folder.parent)
+    session.victims = VictimDesk("stop sign", lost)
+    session.victims.choose("red-finder")
+    try:
+        session.victims_changed()
+        _wait(session.readings.troubles, lambda text: "does not score" in text)
+        assert session.readings.troubles() == "red-finder does not score: no weights here"
+        status = session.scoring.status()
+        assert status.state == "idle" and status.done == 0
+        assert status.text == "no victim scores; red-finder: no weights here"
+        with pytest.raises(InputError, match="nothing would be scored: red-finder: no weights"):
+            session.scoring.start(SweepChoice({"azimuth_deg": 3}, 1).plan())
+    finally:
+        session.close()
 
 
 def test_thresholds_read_stored_rows_again_without_scoring(embedded_run, red_finder_loader):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from viewer_fakes import load_red_finder
 
 from app.actions.victims import probe_text
 from app.panels.victims import form_text, labelled
@@ -154,3 +155,27 @@ def test_what_a_model_said_in_a_probe_is_cut_to_a_line():
     text = probe_text(report)
     assert text.splitlines()[:2] == ["it lands", "0.0123 s a picture"]
     assert len(text.splitlines()) == 3 and "IoU 0.91" in text and len(text) < 200
+
+
+def test_a_load_is_told_when_it_begins_and_when_it_ends_either_way():
+    """A tab that was only drawn anew at the end never said "loading"."""
+    seen: list[tuple[str, str]] = []
+
+    def load(spec, label):
+        if spec == "other":
+            raise InputError("no weights")
+        return load_red_finder(spec, label)
+
+    desk = VictimDesk("stop sign", load)
+
+    def now() -> None:
+        rows = {row.spec: row for row in desk.rows()}
+        seen.extend((spec, rows[spec].state) for spec in ("red-finder", "other") if spec in rows)
+
+    desk.on_change = now
+    desk.load("red-finder")
+    assert seen == [("red-finder", "loading…"), ("red-finder", "detector, left out")]
+    seen.clear()
+    with pytest.raises(InputError):
+        desk.load("other")
+    assert ("other", "loading…") in seen and seen[-1] == ("other", "no weights")

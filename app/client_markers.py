@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from app.dome import Dome, beside, marker_mesh
+from app.dome import Dome, beside, between, marker_mesh
 
 MARKER_SIZE = 0.032
 """Of a marker, in distances from the anchor to the pivot."""
 CLEARANCE = 3.0
 """A browser's camera that is nearer to a marker, in marker sizes, would see nothing else."""
+SIGHT = 2.0
+"""Markers nearer, in marker sizes, to the line from a browser that stands in a marker to the patch
+would hide it."""
 VANISHED = 1e-4
 """Size of a marker that is out of sight; zero has no inverse matrix."""
 
@@ -45,13 +48,21 @@ class ClientMarkers:
         self._dome: Dome | None = None
         self._sizes: NDArray[np.float32] = np.empty(0, np.float32)
         self._size = MARKER_SIZE
+        self._pivot = np.zeros(3)
         self._visible = True
         self._views: dict[int, Any] = {}
         self._view: ViewFrustum | None = None
         self._view_visible = True
 
-    def show(self, dome: Dome, sizes: NDArray[np.float32], unit: float) -> None:
-        """Draw `dome` in every browser. sizes: (N,) relative ones. unit: world length of one."""
+    def show(
+        self, dome: Dome, sizes: NDArray[np.float32], unit: float, pivot: ArrayLike
+    ) -> None:
+        """Draw `dome` in every browser.
+
+        sizes: (N,) relative ones. unit: distance from the anchor to the pivot. pivot: (3,) what
+        the markers' cameras look at.
+        """
+        self._pivot = np.asarray(pivot, float)
         here = self._server.get_clients()
         for ident, node in self._nodes.items():
             if ident in here:
@@ -150,6 +161,8 @@ class ClientMarkers:
     def _scales(self, eye: ArrayLike) -> NDArray[np.float32]:
         assert self._dome is not None
         near = beside(self._dome.positions, eye, CLEARANCE * self._size)
+        if near.any():  # somebody came to look from here, at the patch
+            near |= between(self._dome.positions, eye, self._pivot, SIGHT * self._size)
         return np.where(near, np.float32(VANISHED), self._sizes)
 
     def _clicked(self, event: Any) -> None:

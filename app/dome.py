@@ -73,6 +73,18 @@ def beside(positions: NDArray[np.floating], eyes: ArrayLike, reach: float) -> ND
     return near
 
 
+def between(
+    positions: NDArray[np.floating], eye: ArrayLike, pivot: ArrayLike, reach: float
+) -> NDArray[np.bool_]:
+    """Which of N positions (N, 3) lie nearer than `reach` to the line from eye to pivot: (N,)."""
+    start, end = np.asarray(eye, float), np.asarray(pivot, float)
+    way = end - start
+    along = ((positions - start) @ way) / max(float(way @ way), 1e-12)
+    feet = start + np.clip(along, 0, 1)[:, None] * way
+    near: NDArray[np.bool_] = np.linalg.norm(positions - feet, axis=1) < reach
+    return near
+
+
 def marker_mesh(aspect: float = 4 / 3) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
     """A small camera, one unit deep: pyramid with its tip at the optical centre, +z forward.
 

@@ -96,10 +96,10 @@ class SavedViews:
         self.views = views
 
 
-def name_of(condition: Condition) -> str:
-    """`azimuth 30, radius 1.5`: the numbers that are not the anchor's."""
+def name_of(condition: Condition, digits: int = 6) -> str:
+    """`azimuth 30, radius 1.5`: the numbers that are not the anchor's, to so many digits."""
     moved = [
-        f"{name.removesuffix('_deg')} {getattr(condition, name):g}"
+        f"{name.removesuffix('_deg')} {getattr(condition, name):.{digits}g}"
         for name, axis in AXES.items()
         if getattr(condition, name) != axis.anchor
     ]

@@ -87,7 +87,7 @@ def settings_text(
     camera = stage.camera_at_anchor
     parts.append(f"{plan.variants} variants, seed {stage.settings.seed}")
     parts.append(f"{camera.width}x{camera.height} px")
-    moved = name_of(plan.base)
+    moved = name_of(plan.base, 3)
     if moved != "anchor":
         parts.append(f"at {moved}")
     return ", ".join(parts)

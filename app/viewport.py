@@ -221,7 +221,7 @@ class Viewport:
             return
         far = far_views(session.scene, self.dome.cameras, session.pivot)
         sizes = np.where(far, FAR_SIZE, 1.0).astype(np.float32)
-        self._markers.show(self.dome, sizes, self.unit)
+        self._markers.show(self.dome, sizes, self.unit, session.pivot)
 
     @_alone
     def welcome(self, client: Any) -> None:

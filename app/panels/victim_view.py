@@ -54,16 +54,16 @@ class VictimViewPanel:
             self._say("")
             return
         if scores.error:  # may hold a file's name: plain text
-            self.notice.say(f"{name_of(scores.condition)} could not be drawn: {scores.error}")
+            self.notice.say(f"{name_of(scores.condition, 3)} could not be drawn: {scores.error}")
         else:
             self.notice.clear()
         if not scores.pictures:
-            old = f"; below still {name_of(self._shown)}" if self._shown is not None else ""
+            old = f"; below still {name_of(self._shown, 3)}" if self._shown is not None else ""
             doing = "not drawn" if scores.error else "drawing…"
-            self._say(name_of(scores.condition), f"{doing}{old}")
+            self._say(name_of(scores.condition, 3), f"{doing}{old}")
             return
         self._shown = scores.condition
-        self._say(name_of(scores.condition), describe_view(scores))
+        self._say(name_of(scores.condition, 3), describe_view(scores))
         self._image.image = contact_sheet(scores, victims)
         self._answers.set(answers_text(scores, victims))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.client_markers import CLEARANCE, MARKER_SIZE, ClientMarkers, ViewFrustum
-from app.dome import STATE_COLOR, beside, build_dome, marker_mesh
+from app.dome import STATE_COLOR, beside, between, build_dome, marker_mesh
 from envelope.condition import AXES, Condition, condition_camera
 from scene.camera import Camera
 from scene.gaussians import quaternions_to_matrices
@@ -119,7 +119,7 @@ def test_a_marker_is_taken_away_only_for_the_browser_that_stands_in_it():
     dome = _three()
     there, away = _Client(1, dome.positions[1]), _Client(2, [50, 50, 50])
     _, domes = _domes(there, away)
-    domes.show(dome, np.float32([1, 1, 0.5]), unit=3.0)
+    domes.show(dome, np.float32([1, 1, 0.5]), 3.0, PIVOT)
     (mine,), (other,) = there.nodes, away.nodes
     assert mine.batched_scales == pytest.approx([1, 1e-4, 0.5])
     assert other.batched_scales == pytest.approx([1, 1, 0.5])
@@ -136,7 +136,7 @@ def test_a_marker_is_taken_away_only_for_the_browser_that_stands_in_it():
 def test_browsers_that_come_later_get_the_dome_and_those_that_left_are_not_spoken_to():
     first, late = _Client(1, [50, 50, 50]), _Client(2, [50, 50, 50])
     server, domes = _domes(first)
-    domes.show(_three(), np.ones(3, np.float32), 3.0)
+    domes.show(_three(), np.ones(3, np.float32), 3.0, PIVOT)
     domes.set_visible(dome=False, view=True)
     server.clients.append(late)
     domes.welcome(late)
@@ -147,7 +147,7 @@ def test_browsers_that_come_later_get_the_dome_and_those_that_left_are_not_spoke
     assert (first.nodes[0].batched_colors == late.nodes[0].batched_colors).all()
     server.clients.remove(first)
     domes.see_off(first)
-    domes.show(_three(), np.ones(3, np.float32), 3.0)
+    domes.show(_three(), np.ones(3, np.float32), 3.0, PIVOT)
     assert not first.nodes[0].removed and len(first.nodes) == 1
     assert late.nodes[0].removed and len(late.nodes) == 2
 
@@ -156,7 +156,7 @@ def test_a_click_names_the_marker_and_its_browser():
     clicks = []
     here = _Client(7, [0, 0, 0])
     _, domes = _domes(here, clicked=lambda index, client: clicks.append((index, client)))
-    domes.show(_three(), np.ones(3, np.float32), 3.0)
+    domes.show(_three(), np.ones(3, np.float32), 3.0, PIVOT)
     here.nodes[0].click(SimpleNamespace(instance_index=2, client=here))
     here.nodes[0].click(SimpleNamespace(instance_index=None, client=here))
     assert clicks == [(2, here)]
@@ -166,7 +166,7 @@ def test_the_sliders_view_covers_nobody_who_stands_at_it():
     """Its picture filled the viewport of whoever had flown to it: no splats, outline or dome."""
     there, away = _Client(1, [1, 2, 3]), _Client(2, [9, 9, 9])
     server, markers = _domes(there, away)
-    markers.show(_three(), np.ones(3, np.float32), 3.0)
+    markers.show(_three(), np.ones(3, np.float32), 3.0, PIVOT)
     markers.show_view(ViewFrustum(np.array([1.0, 2.0, 3.05]), {"fov": 0.5}))
     assert not there.frustums[-1].visible and away.frustums[-1].visible
     markers.make_way({1: [5, 5, 5], 2: [1, 2, 3]})
@@ -181,3 +181,24 @@ def test_the_sliders_view_covers_nobody_who_stands_at_it():
     server.clients.append(late)
     markers.welcome(late)
     assert len(late.frustums) == 1 and not late.frustums[0].visible
+
+
+def test_from_a_marker_nothing_hides_the_patch():
+    """A nearer camera on the same ray stood right before the sign that one had come to see."""
+    conditions = [Condition(azimuth_deg=a, radius=r) for a in (0, 15) for r in (0.6, 1.0, 1.6)]
+    dome = build_dome([(c, "works") for c in conditions], ANCHOR, PIVOT, UP)
+    here = _Client(1, dome.positions[1])
+    _, markers = _domes(here)
+    markers.show(dome, np.ones(6, np.float32), 3.0, PIVOT)
+    (node,) = here.nodes
+    # gone: where one stands, and the nearer one; the farther one and the other ray stay
+    assert (node.batched_scales < 0.5).tolist() == [True, True, False, False, False, False]
+    # from anywhere else all are there to be clicked, on the line of sight or not
+    markers.make_way({1: 0.5 * (dome.positions[0] + dome.positions[1])})
+    assert (node.batched_scales > 0.5).all()
+
+
+def test_between_is_the_distance_to_the_stretch_not_the_line():
+    positions = np.array([[0, 1, 0.2], [0, -1, 0], [0, 3, 0], [0.5, 1, 0]], np.float32)
+    assert between(positions, [0, 0, 0], [0, 2, 0], 0.3).tolist() == [True, False, False, False]
+    assert between(positions, [0, 1, 0], [0, 1, 0], 0.3).tolist() == [True, False, False, False]

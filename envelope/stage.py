@@ -61,12 +61,14 @@ class StageSettings:
 class CleanRender(NamedTuple):
     """The clean picture of a camera: (H, W, 3) float32 sRGB, (H, W) median depth, milliseconds.
 
-    median_depth: NaN where no truth is read from it, which saves work.
+    picture: (H, W, 3) uint8, as victims get it. median_depth: NaN where no truth is read from it,
+    which saves work.
     frame: what it was drawn from, where the back end keeps it: other kinds differ in a few tiles.
     """
 
     rgb: FloatArray
     median_depth: FloatArray
+    picture: Picture
     ms: float
     frame: Frame | None = None
 
@@ -154,21 +156,20 @@ class Stage:
             drawn = renderer.render(camera, self.settings.background, outputs)
         self.renders += 1
         assert drawn.median_depth is not None
-        return CleanRender(drawn.rgb, drawn.median_depth, _ms(start), frame)
+        picture = to_uint8(drawn.rgb)
+        return CleanRender(drawn.rgb, drawn.median_depth, picture, _ms(start), frame)
 
     def draw(self, kind: str, camera: Camera, clean: CleanRender) -> tuple[Picture, float]:
         """(H, W, 3) uint8 picture of a render kind and the milliseconds that it took."""
         if kind == "clean":
-            return to_uint8(clean.rgb), clean.ms
+            return clean.picture, clean.ms
         start = time.perf_counter()
         if kind == "overlay":
-            rgb = self._overlay(camera, clean)
-        else:
-            if clean.frame is not None:
-                rgb = clean.frame.edited(self._layer(kind)).rgb
-            else:
-                rgb = self._renderer(kind).render(camera, self.settings.background).rgb
-            self.renders += 1
+            return self._overlay(camera, clean), _ms(start)
+        self.renders += 1
+        if clean.frame is not None:
+            return clean.frame.edited(self._layer(kind), clean.picture), _ms(start)
+        rgb = self._renderer(kind).render(camera, self.settings.background).rgb
         return to_uint8(rgb), _ms(start)
 
     def picture_fields(self, kind: str) -> dict[str, Any]:
@@ -189,13 +190,18 @@ class Stage:
             fields["edit"] = edit_hash(self.adversarial.edits[kind])
         return fields
 
-    def _overlay(self, camera: Camera, clean: CleanRender) -> FloatArray:
-        from patching.overlay import paste_overlay
+    def _overlay(self, camera: Camera, clean: CleanRender) -> Picture:
+        from patching.overlay import overlay_window
 
         placement = self.adversarial.anchor.placement
         if self.patch is None or placement is None:
             raise InputError("overlay: wanted a patch with a placement, found an outside pair")
-        return paste_overlay(clean.rgb, camera, placement, self.patch)
+        picture = clean.picture.copy()
+        pasted = overlay_window(clean.rgb, camera, placement, self.patch)
+        if pasted is not None:
+            where, rgb = pasted
+            picture[where] = to_uint8(rgb)
+        return picture
 
     def _renderer(self, kind: str) -> Renderer:
         with self._lock:

@@ -15,6 +15,8 @@ from patching.raycast import SUPERSAMPLE, averaged_down, premultiplied, sub_pixe
 from scene.camera import Camera
 
 FloatArray = NDArray[np.float32]
+Window = tuple[slice, slice]
+"""Rows and columns of a picture."""
 
 
 def paste_overlay(
@@ -26,13 +28,22 @@ def paste_overlay(
     centre lies behind the camera or its square outside the picture.
     """
     picture = np.array(clean_rgb, dtype=np.float32)
+    pasted = overlay_window(picture, camera, placement, patch)
+    if pasted is not None:
+        where, rgb = pasted
+        picture[where] = rgb
+    return picture
+
+
+def overlay_window(
+    clean_rgb: FloatArray, camera: Camera, placement: Placement, patch: Patch
+) -> tuple[Window, FloatArray] | None:
+    """What `paste_overlay` changes: where, and the (h, w, 3) sRGB there; None for nothing."""
     (x, y), z = camera.project(placement.center)
     if z <= 0:
-        return picture
-    width = placement.width * camera.K[0, 0] / z
-    height = placement.height * camera.K[1, 1] / z
-    _paste(picture, (x, y), (width, height), overlay_angle_deg(camera, placement), patch)
-    return picture
+        return None
+    size = placement.width * camera.K[0, 0] / z, placement.height * camera.K[1, 1] / z
+    return _pasted(clean_rgb, (x, y), size, overlay_angle_deg(camera, placement), patch)
 
 
 def overlay_angle_deg(camera: Camera, placement: Placement) -> float:
@@ -50,23 +61,23 @@ def overlay_angle_deg(camera: Camera, placement: Placement) -> float:
     return float(np.degrees(np.arctan2(along[1], along[0])) + roll_deg)
 
 
-def _paste(
+def _pasted(
     picture: FloatArray,
     center: tuple[float, float],
     size: tuple[float, float],
     angle_deg: float,
     patch: Patch,
-) -> None:
-    """Lay the patch on the picture, (width, height) pixels in size and turned clockwise."""
+) -> tuple[Window, FloatArray] | None:
+    """The patch, (width, height) pixels in size and turned clockwise, on its part of a picture."""
     from patching.texture_kernel import paste_texture
 
     reach = 0.5 * float(np.hypot(*size)) + 1
     columns = _span(center[0], reach, picture.shape[1])
     rows = _span(center[1], reach, picture.shape[0])
     if columns.start >= columns.stop or rows.start >= rows.stop:
-        return
+        return None
     texture = averaged_down(premultiplied(patch), (size[0] * SUPERSAMPLE, size[1] * SUPERSAMPLE))
-    window = picture[rows, columns].copy()
+    window = np.array(picture[rows, columns], np.float32)
     angle = np.radians(angle_deg)
     paste_texture(
         np.ascontiguousarray(texture, np.float32),
@@ -77,7 +88,7 @@ def _paste(
         (float(size[0]), float(size[1])),
         SUPERSAMPLE,
     )
-    picture[rows, columns] = window
+    return (rows, columns), window
 
 
 def _span(center: float, reach: float, limit: int) -> slice:

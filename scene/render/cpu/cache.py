@@ -54,6 +54,11 @@ def exact_kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, forceinline=False, fastmath=False)
 
 
+def exact_helper(function: Callable[..., Any]) -> Any:
+    """As `helper`, for exact kernels."""
+    return _compiled(function, forceinline=True, fastmath=False)
+
+
 def helper(function: Callable[..., Any]) -> Any:
     """As `kernel`, for small functions that are inlined into the kernels that call them."""
     return _compiled(function, forceinline=True)

@@ -17,6 +17,7 @@ from scene.camera import Camera
 from scene.gaussians import Gaussians
 from scene.render.api import Color, Output, Rendered, RenderSettings
 from scene.render.cpu import blend, frame_lists
+from scene.render.cpu.quantize import quantize_tiles, take_red
 from scene.render.cpu.records import (
     BLUE,
     GEOMETRY_EXTENT2,
@@ -34,6 +35,7 @@ from scene.render.cpu.renderer import CpuRenderer, View, Window
 from scene.render.cpu.threads import run_shares
 
 _BLACK = (0.0, 0.0, 0.0)
+Picture = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +98,7 @@ class Frame:
 
         marked: (N,) bool, rows of the scene.
         """
-        size = (self._camera.height, self._camera.width)
-        rgb, alpha = np.zeros((*size, 3), np.float32), np.zeros(size, np.float32)
+        found = np.zeros((self._camera.height, self._camera.width), np.float32)
         flags = marked[self._ids]
         with self._lock:
             colors = self._records(self._view.count)[:, RED : BLUE + 1]
@@ -105,24 +106,27 @@ class Frame:
             colors[:] = flags[:, None]
             try:
                 lists = self._touched(flags, False, _empty_view(len(self._view.starts)))
-                self._blend(lists, _BLACK, rgb, alpha)
+                take_red(self._blend(lists, _BLACK), lists.tiles, found)
             finally:
                 colors[:] = kept
-        return rgb[..., 0]
+        return found
 
-    def edited(self, layer: Layer) -> Rendered:
-        """The picture (rgb and alpha) of the edited scene from the same camera."""
-        rgb, alpha = self.drawn.rgb.copy(), self.drawn.alpha.copy()
+    def edited(self, layer: Layer, picture: Picture) -> Picture:
+        """(H, W, 3) uint8 picture of the edited scene from the same camera.
+
+        picture: that of the unedited scene (`drawn`, as bytes); stays as it is.
+        """
+        found = picture.copy()
         small = layer.renderer
         buffers = small.take_buffers()
         try:
             view = small.view(self._camera, buffers)
             with self._lock:
                 lists = self._touched(layer.replaced[self._ids], True, view)
-                self._blend(lists, self._background, rgb, alpha)
+                quantize_tiles(self._blend(lists, self._background), lists.tiles, found)
         finally:
             small.give_buffers(buffers)
-        return Rendered(rgb, alpha)
+        return found
 
     def _touched(self, flags: NDArray[np.bool_], drop: bool, view: View) -> _Lists:
         """The tiles that hold a flagged record or one of `view`, and their new lists.
@@ -146,9 +150,9 @@ class Frame:
     def _records(self, count: int) -> FloatArray:
         return self._buffers.records[: count * RECORD_FLOATS].reshape(-1, RECORD_FLOATS)
 
-    def _blend(
-        self, found: _Lists, background: Color, rgb: FloatArray, alpha: FloatArray
-    ) -> None:
+    def _blend(self, found: _Lists, background: Color) -> FloatArray:
+        """(H, W, 3) working memory in which the found tiles are drawn; the rest is anything."""
+        rgb, alpha = self._buffers.scratch(self._camera.height, self._camera.width)
         tickets = np.zeros(1, np.int64)
         color = np.array(background, np.float32)
         records = self._buffers.records
@@ -159,6 +163,7 @@ class Frame:
             )
 
         run_shares(self._threads, share)
+        return rgb
 
 
 @dataclass(frozen=True, eq=False)

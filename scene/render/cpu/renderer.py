@@ -77,6 +77,15 @@ class Buffers:
         self.sort_order = (np.empty(rows, np.int32), np.empty(rows, np.int32))
         self.pairs = [np.empty(_FIRST_PAIRS, np.int64) for _ in range(threads)]
         self.lists = np.empty(_FIRST_PAIRS, np.int32)
+        self._scratch = np.empty(0, np.float32)
+
+    def scratch(self, height: int, width: int) -> tuple[FloatArray, FloatArray]:
+        """(H, W, 3) and (H, W) to draw in; they hold whatever was drawn before."""
+        pixels = height * width
+        if self._scratch.size < 4 * pixels:
+            self._scratch = np.empty(4 * pixels, np.float32)
+        rgb, alpha = self._scratch[: 3 * pixels], self._scratch[3 * pixels : 4 * pixels]
+        return rgb.reshape(height, width, 3), alpha.reshape(height, width)
 
     def pairs_for(self, thread: int, needed: int) -> IntArray:
         """The thread's pair buffer, replaced by one with a quarter more than `needed` rows."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from scene.camera import Camera
 from scene.gaussians import Gaussians
-from scene.render.cpu.quantize import quantize
+from scene.render.cpu.quantize import quantize, quantize_tiles
 from scene.render.cpu.renderer import Buffers, CpuRenderer
 
 
@@ -59,5 +59,8 @@ def warm_depths() -> None:
 def warm_frames() -> None:
     """Compile the lists of tiles that an edit touches, and the bytes of pictures."""
     renderer, camera, _ = _tiny()
-    quantize(np.zeros(1, np.float32), np.zeros(1, np.uint8))
-    renderer.frame(camera).weight(np.ones(1, bool))
+    frame = renderer.frame(camera)
+    frame.weight(np.ones(1, bool))
+    picture = np.empty((camera.height, camera.width, 3), np.uint8)
+    quantize(frame.drawn.rgb.reshape(-1), picture.reshape(-1))
+    quantize_tiles(frame.drawn.rgb, np.zeros(1, np.int32), picture)

@@ -71,13 +71,38 @@ class VictimDesk:
             return tuple(self._chosen)
 
     def choose(self, spec: str) -> None:
-        """Let `spec` take part; it is loaded when scoring begins."""
-        same = row_head(spec)
+        """Let `spec` take part; it is loaded when scoring begins.
+
+        Raises InputError where another one that takes part goes by the same name in the rows.
+        """
         with self._lock:
             if spec not in self._chosen:
-                # the same model under another prompt would go by the same name in the rows
-                self._chosen = [other for other in self._chosen if row_head(other) != same]
-                self._chosen.append(spec)
+                self._chosen = [*self._beside(spec), spec]
+
+    def may_choose(self, spec: str) -> None:
+        """Raise what `choose` would, before anything is loaded."""
+        with self._lock:
+            self._beside(spec)
+
+    def _beside(self, spec: str) -> list[str]:
+        """The chosen ones that stay when `spec` takes part. Raises InputError on a namesake."""
+        same, name = row_head(spec), self._name_of(spec)
+        # the same model under another prompt would go by the same name in the rows
+        others = [other for other in self._chosen if row_head(other) != same]
+        for other in others:
+            if self._name_of(other) == name:
+                raise InputError(
+                    f"{other} is scored under the name {name} already; leave that one out "
+                    f"before {spec} is scored"
+                )
+        return others
+
+    def _name_of(self, spec: str) -> str:
+        """What the rows call it: its run may have given it a name of its own."""
+        from envelope.settings import short_name
+
+        choice = self._choices.get(spec)
+        return choice.name if choice is not None else short_name(spec)
 
     def leave_out(self, spec: str) -> None:
         """Score without it from now on; it stays loaded."""
@@ -212,10 +237,11 @@ class _About:
     @classmethod
     def of(cls, spec: str, victim: Victim | None, listed: Listed | None) -> _About:
         from envelope.victims.registry import find_entry
+        from envelope.victims.timings import known_seconds
 
         entry = listed.entry if listed else find_entry(spec)
         licence = entry.licence if entry else ""
-        seconds = listed.seconds if listed else None
+        seconds = listed.seconds if listed else known_seconds().get(spec.partition("?")[0])
         if victim is not None:
             licence = victim.info.licence or licence
             seconds = victim.info.seconds_per_picture or seconds
@@ -237,10 +263,12 @@ class Form:
         """What loads it. Raises InputError without a path."""
         location, options = location.strip(), options.strip().lstrip("?")
         if not location:
-            raise InputError(f"{self.name}: wanted a path ({self.takes}), found nothing")
+            wanted = self.takes.partition("?")[0]
+            raise InputError(f"{self.name}: wanted a path ({wanted}), found an empty field")
         # a name in capitals stands for what the person writes itself: my_models:make_detector
         head = location if self.name.isupper() else f"{self.name}:{location}"
-        return head + (f"?{options}" if options else "")
+        # a path that was pasted with its options may be given more of them
+        return head + (f"{'&' if '?' in location else '?'}{options}" if options else "")
 
 
 def forms() -> list[Form]:

@@ -22,15 +22,17 @@ class VictimActions(ActionGroup):
     @not_in_presentations("choosing victims")
     def load(self, spec: str, on_error: ErrorSink) -> None:
         """Load a victim in a job and score with it from then on."""
-        viewer, victims = self._viewer, self._session.victims
+        victims, panel = self._session.victims, self._viewer.panels.victims
+        victims.may_choose(spec)
 
         def work(_job: Job) -> None:
             try:
                 victims.load(spec)
             finally:
-                viewer.panels.victims.refresh()
+                panel.refresh()
             victims.choose(spec)
             self._changed()
+            panel.show_row(spec)
 
         self.start_job(f"loading {spec.split('?')[0]}", work, on_error)
 

@@ -95,6 +95,7 @@ class EnvelopePanel:
         self._readings.bands = self._bands.value
         if self._victim.value != NO_VICTIM:
             self._readings.victim = self._victim.value
+            self._viewer.post(self._viewer.panels.renders.refresh_answers, self.notice.say)
         self._viewer.refresh_scores_soon()
 
 

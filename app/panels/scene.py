@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,12 @@ NO_CAPTURES = "(no capture cameras)"
 NO_CANDIDATES = "(none)"
 FILE_HINT = "On this machine: a splat file or folder, as `advscene inspect` knows, or a run folder"
 UPLOADED = ".ply,.spz,.splat,.ksplat,.sog,.safetensors,.pt,.ckpt"
+DROPPED = {
+    "not_finite": "with NaN or infinity",
+    "zero_quaternion": "with a rotation of length zero",
+    "bad_scale": "without a size",
+}
+"""Why Gaussians of a file are unusable, by the provenance's word."""
 LEAST_BUDGET, MOST_BUDGET = 100, 5_000_000
 
 
@@ -41,6 +48,11 @@ class ScenePanel:
         self._facts = Fact(gui, "Holds", multiline=True)
         self._budget_fact = Fact(gui, "Browser", multiline=True)
         self._memory = Fact(gui, "Memory")
+        self._notes = Fact(
+            gui, "Notes", multiline=True,
+            hint="What opening this file left out, changed or did not use; all of it also comes "
+            "from `advscene inspect`",
+        )  # fmt: skip
         with gui.add_folder("Look"):
             self._build_look(gui)
         with gui.add_folder("Cameras", expand_by_default=False):
@@ -68,6 +80,9 @@ class ScenePanel:
         ]
         self._facts.set("\n".join(lines))
         self._memory.set(memory_text(scene))
+        notes = notes_text(scene.provenance)
+        self._notes.set(notes)
+        self._notes.visible = bool(notes)
         shown, total = self._viewer.viewport.shown, self._viewer.viewport.total
         note = ",\nthe target and the largest first" if shown < total else ""
         self._budget_fact.set(f"draws {thousands(shown)} of {thousands(total)}{note}")
@@ -243,6 +258,21 @@ class ScenePanel:
         """Have the worker do `command`; what is wrong with it shows at the head of this tab."""
         self.notice.clear()
         self._viewer.post(command, self.notice.say)
+
+
+def notes_text(facts: Mapping[str, Any]) -> str:
+    """How many Gaussians were left out and why, then the notes of a scene's provenance.
+
+    Plain text, a line each: they hold file names and what files say of themselves.
+    """
+    dropped = facts.get("dropped", {})
+    counts = {word: int(dropped.get(key, 0)) for key, word in DROPPED.items()}
+    lines = []
+    if total := sum(counts.values()):
+        reasons = ", ".join(f"{thousands(n)} {word}" for word, n in counts.items() if n)
+        noun = "Gaussian is" if total == 1 else "Gaussians are"
+        lines.append(f"{thousands(total)} {noun} left out: {reasons}")
+    return "\n".join([*lines, *(" ".join(str(note).split()) for note in facts.get("notes", ()))])
 
 
 def _vector(values: tuple[float, float, float]) -> str:

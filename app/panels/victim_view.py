@@ -65,7 +65,17 @@ class VictimViewPanel:
         self._shown = scores.condition
         self._say(name_of(scores.condition, 3), describe_view(scores))
         self._image.image = contact_sheet(scores, victims)
-        self._answers.set(answers_text(scores, victims))
+        self._show_answers(scores)
+
+    def refresh_answers(self) -> None:
+        """Put those of the victim first whose envelope is shown now."""
+        scores = self._session.view
+        if scores is not None and scores.pictures and scores.condition == self._shown:
+            self._show_answers(scores)
+
+    def _show_answers(self, scores: ViewScores) -> None:
+        readings = self._session.readings
+        self._answers.set(answers_text(scores, readings.victims(), readings.shown_victim()))
 
     def _say(self, condition: str, words: str = "") -> None:
         """Above the pictures: of which condition they are, and what can be said of it."""
@@ -111,13 +121,14 @@ def contact_sheet(scores: ViewScores, victims: tuple[str, ...]) -> Pixels:
     return tiled(tiles)
 
 
-def answers_text(scores: ViewScores, victims: tuple[str, ...] = ()) -> str:
+def answers_text(scores: ViewScores, victims: tuple[str, ...] = (), first: str = "") -> str:
     """Each victim's words or boxes per kind, as plain text, cut to a readable length.
 
-    victims: names in the order that gives them their number in the legend.
+    victims: names in the order that gives them their number in the legend. first: the one whose
+    envelope is shown; the field is too low for the answers of several.
     """
     lines = []
-    for victim in scores.victims():
+    for victim in sorted(scores.victims(), key=lambda name: name != first):
         number = f"{victims.index(victim) + 1}: " if victim in victims else ""
         lines.append(number + victim)
         for kind in SHOWN_KINDS:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from app.jobs import Command
 from app.panels.common import Fact, Notice, by_people, put, put_options
-from app.victim_desk import PROMPTS, Form, VictimRow, forms, with_prompt
+from app.victim_desk import PROMPTS, Form, VictimRow, forms, row_name, with_prompt
 from envelope.outcome import CONFIDENCE_FLOOR, GAMMA_CLOSED_SET, TAU
 
 if TYPE_CHECKING:
@@ -83,9 +84,16 @@ class VictimsPanel:
         """How long the sweep will take."""
         self._estimate.set(text)
 
+    def show_row(self, spec: str) -> None:
+        """Choose a victim in the menu."""
+        for label, row in self._rows.items():
+            if row.spec == spec:
+                put(self._list, label)
+        self._show_row()
+
     def show_probe(self, spec: str, text: str) -> None:
         """What a probe found; "" hides it."""
-        self._probed.set(f"{spec}: {text}" if text else "")
+        self._probed.set(f"{row_name(spec)}: {text}" if text else "")
         self._probed.visible = bool(text)
 
     def _build_roster(self, gui: viser.GuiApi, shown: bool) -> None:
@@ -192,12 +200,15 @@ class VictimsPanel:
 
 
 def labelled(rows: list[VictimRow]) -> dict[str, VictimRow]:
-    """Rows by their line of the menu: a sign for the state, then the name (the spec, if taken)."""
+    """Rows by their line of the menu: a sign for the state, then the name (of namesakes, the spec).
+
+    The sign alone would not tell apart two of one name, one of which scores.
+    """
+    names = Counter(row.name for row in rows)
     found: dict[str, VictimRow] = {}
     for row in rows:
         sign = "●" if row.chosen else "○" if row.available else "·"
-        label = f"{sign} {row.name}"
-        found[label if label not in found else f"{sign} {row.spec}"] = row
+        found[f"{sign} {row.name if names[row.name] == 1 else row.spec}"] = row
     return found
 
 

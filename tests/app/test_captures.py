@@ -10,6 +10,7 @@ from viewer_fakes import SIGN, small_scene
 
 from app.captures import MOST_THUMBNAILS, extrapolated, far_views, memory_text, thumbnails
 from app.opening import recent_paths, remember_path
+from app.panels.scene import notes_text
 from app.session import Session
 from app.viewer import serve
 from scene.camera import Camera
@@ -72,6 +73,19 @@ def test_memory_is_stated():
     assert text.startswith("scene ") and text.endswith(" GB")
 
 
+def test_what_a_file_left_out_and_was_not_used_is_in_words():
+    dropped = {"not_finite": 1200, "zero_quaternion": 0, "bad_scale": 1}
+    notes = ["a.scene.json is not used:\nwritten for <b>another</b>", "2 cameras are from x.json"]
+    assert notes_text({"dropped": dropped, "notes": notes}).splitlines() == [
+        "1\u2009201 Gaussians are left out: 1\u2009200 with NaN or infinity, 1 without a size",
+        "a.scene.json is not used: written for <b>another</b>",
+        "2 cameras are from x.json",
+    ]
+    one = notes_text({"dropped": {"zero_quaternion": 1}})
+    assert one == "1 Gaussian is left out: 1 with a rotation of length zero"
+    assert notes_text({"dropped": {"not_finite": 0}, "notes": []}) == notes_text({}) == ""
+
+
 def test_recent_paths_are_kept_newest_first_and_a_damaged_file_is_none(tmp_path):
     for name in ("a", "b", "a"):
         remember_path(tmp_path / name, tmp_path / "runs")
@@ -99,6 +113,27 @@ def _run(viewer, command) -> str:
         job.join(60)
     assert viewer.worker.wait_idle(60)
     return said[0] if said else ""
+
+
+def test_the_scene_tab_shows_the_notes_of_the_scene_and_hides_the_line_without_any(
+    viewer, tmp_path
+):
+    field = viewer.panels.scene._notes._field
+    assert not field.visible and field.value == ""
+    path = tmp_path / "street.ply"
+    save_scene(small_scene(60), path)
+    raw = path.read_bytes()
+    body = raw.index(b"end_header\n") + len(b"end_header\n")
+    # the first Gaussian's x; the sidecar, written for the file as it was, no longer fits
+    path.write_bytes(raw[:body] + np.float32(np.nan).tobytes() + raw[body + 4 :])
+    before = viewer.session.path
+    assert _run(viewer, lambda: viewer.actions.scene.open_path(path)) == ""
+    assert field.visible and field.disabled and field.multiline
+    head, note = field.value.splitlines()
+    assert head == "1 Gaussian is left out: 1 with NaN or infinity"
+    assert note.startswith("street.scene.json is not used")
+    assert _run(viewer, lambda: viewer.actions.scene.open_path(before)) == ""
+    assert not field.visible
 
 
 def test_a_capture_camera_becomes_the_anchor(viewer):

@@ -133,6 +133,14 @@ def test_a_view_without_an_answer_was_drawn_not_scored():
     assert answers_text(scored, ("w", "v")).splitlines()[0] == "2: v"
 
 
+def test_the_answers_of_the_victim_whose_envelope_is_shown_come_first():
+    said = {(name, "clean"): Said(f"{name} found it", success=False) for name in ("u", "v", "w")}
+    scores = ViewScores(Condition(), said=said)
+    heads = answers_text(scores, ("u", "v", "w"), "w").splitlines()[::2]
+    assert heads == ["3: w", "1: u", "2: v"]
+    assert answers_text(scores, ("u", "v", "w"), "gone").startswith("1: u\n  clean: u found it")
+
+
 def test_a_problem_is_announced_where_its_panel_may_be_scrolled_away():
     gui = SimpleNamespace(
         add_text=lambda label, value, **_: SimpleNamespace(value=value, visible=False)
@@ -159,9 +167,8 @@ class _Gui:
 def test_pictures_of_another_view_are_never_shown_under_the_new_ones_name():
     """While a view is drawn the last pictures stay; the line above them said the new condition."""
     camera = SimpleNamespace(width=64, height=48)
-    session = SimpleNamespace(
-        anchor_camera=camera, readings=SimpleNamespace(victims=lambda: ("v",))
-    )
+    readings = SimpleNamespace(victims=lambda: ("v",), shown_victim=lambda: "v")
+    session = SimpleNamespace(anchor_camera=camera, readings=readings)
     panel = VictimViewPanel(_Gui(), session)
     old, new = Condition(azimuth_deg=-30), Condition(azimuth_deg=20)
     picture = {"clean": np.zeros((48, 64, 3), np.uint8)}

@@ -13,11 +13,15 @@ from viewer_fakes import load_red_finder
 from app.actions.victims import probe_text
 from app.panels.victims import form_text, labelled
 from app.victim_desk import VictimDesk, forms, row_name, with_prompt
+from envelope.settings import VictimChoice
 from scene.errors import InputError
 
 
 def _victim(name: str, labels: tuple[str, ...] = ()):
-    return SimpleNamespace(info=SimpleNamespace(name=name, kind="detector", labels=labels))
+    info = SimpleNamespace(
+        name=name, kind="detector", labels=labels, licence="", seconds_per_picture=None
+    )
+    return SimpleNamespace(info=info)
 
 
 def _desk(**problems: str) -> tuple[VictimDesk, list[str]]:
@@ -123,6 +127,40 @@ def test_one_model_scores_under_one_prompt_at_a_time():
     assert [choice.name for choice in desk.choices()] == ["a", "qwen"]
 
 
+def test_a_namesake_is_refused_and_the_chosen_ones_stay():
+    """Two of one name were both kept, and every later change was then refused."""
+    desk, calls = _desk()
+    desk.choose("a")
+    desk.choose("onnx:/m/net.onnx")
+    for spec in ("onnx:/m/net.onnx?preset=yolox", "onnx:/other/net.onnx"):
+        for refuse in (desk.may_choose, desk.choose):
+            with pytest.raises(InputError, match=r"onnx:/m/net\.onnx is scored under the name net"):
+                refuse(spec)
+    assert desk.chosen == ("a", "onnx:/m/net.onnx") and calls == []
+    desk.may_choose("onnx:/m/net.onnx")
+    desk.leave_out("onnx:/m/net.onnx")
+    desk.choose("onnx:/other/net.onnx")
+    assert [choice.name for choice in desk.choices()] == ["a", "net"]
+
+
+def test_a_name_that_a_run_gave_counts_not_the_one_of_the_path():
+    desk, _ = _desk()
+    desk.take([VictimChoice("onnx:/m/net.onnx", name="ours")], "stop sign")
+    desk.choose("onnx:/other/net.onnx")
+    assert [choice.name for choice in desk.choices()] == ["ours", "net"]
+    with pytest.raises(InputError, match="under the name ours"):
+        desk.choose("ours")
+
+
+def test_the_pace_of_a_model_by_path_is_known_once_it_was_asked(monkeypatch):
+    monkeypatch.setattr(
+        "envelope.victims.timings.known_seconds", lambda: {"onnx:/m/net.onnx": 0.061}
+    )
+    desk, _ = _desk()
+    desk.load("onnx:/m/net.onnx?preset=yolox")
+    assert next(row for row in desk.rows() if row.name == "net").seconds == 0.061
+
+
 def test_rows_say_licence_command_and_prompts_of_what_is_not_here():
     rows = {row.name: row for row in VictimDesk("stop sign").rows()}
     demo = rows["demo-detector"]
@@ -139,7 +177,10 @@ def test_models_are_named_by_path_as_the_registry_lists_them():
     assert "preset" in form_text(known["onnx"])
     own = next(form for form in known.values() if form.name.isupper())
     assert own.spec("my_models:make", "") == "my_models:make"
-    with pytest.raises(InputError, match="wanted a path"):
+    assert known["onnx"].spec("/m/a.onnx?preset=yolox", "iou=0.5") == (
+        "onnx:/m/a.onnx?preset=yolox&iou=0.5"
+    )
+    with pytest.raises(InputError, match=r"^onnx: wanted a path \(FILE\), found an empty field$"):
         known["onnx"].spec("  ", "")
 
 
@@ -147,6 +188,16 @@ def test_menu_lines_are_distinct():
     rows = VictimDesk("stop sign").rows()
     twin = replace(rows[0], spec=f"onnx:/elsewhere/{rows[0].name}.onnx")
     assert len(labelled([*rows, twin])) == len(rows) + 1
+
+
+def test_namesakes_in_different_states_are_told_apart():
+    """One that scores and one left out differed by their sign only."""
+    row = VictimDesk("stop sign").rows()[0]
+    plain = replace(row, spec="onnx:/m/net.onnx", name="net", chosen=True)
+    other = replace(row, spec="onnx:/m/net.onnx?preset=yolox", name="net", chosen=False)
+    assert list(labelled([plain, other, row])) == [
+        "● onnx:/m/net.onnx", "○ onnx:/m/net.onnx?preset=yolox", f"○ {row.name}",
+    ]  # fmt: skip
 
 
 def test_what_a_model_said_in_a_probe_is_cut_to_a_line():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os.path import expanduser
 from typing import TYPE_CHECKING
 
 from scene.errors import InputError
@@ -92,8 +93,8 @@ class VictimDesk:
         for other in others:
             if self._name_of(other) == name:
                 raise InputError(
-                    f"{other} is scored under the name {name} already; leave that one out "
-                    f"before {spec} is scored"
+                    f"{other} is scored under the name {name} already; leave it out first, "
+                    f"since scores are told apart by name"
                 )
         return others
 
@@ -193,7 +194,8 @@ class VictimDesk:
             loaded, chosen = dict(self._loaded), list(self._chosen)
             loading, problems = set(self._loading), dict(self._problems)
         roster = {e.name: e for e in list_victims() if not e.needs_location}
-        added = dict.fromkeys([*chosen, *loaded, *problems, *loading])
+        # a mistyped path is told when it fails to load; nothing could be done with a line for it
+        added = dict.fromkeys([*chosen, *loaded, *loading])
         rows = []
         for spec in dict.fromkeys([*roster, *added]):
             entry = roster.get(spec)
@@ -261,7 +263,7 @@ class Form:
 
     def spec(self, location: str, options: str) -> str:
         """What loads it. Raises InputError without a path."""
-        location, options = location.strip(), options.strip().lstrip("?")
+        location, options = expanduser(location.strip()), options.strip().lstrip("?")
         if not location:
             wanted = self.takes.partition("?")[0]
             raise InputError(f"{self.name}: wanted a path ({wanted}), found an empty field")

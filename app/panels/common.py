@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from os.path import expanduser
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from scene.errors import InputError
 
 if TYPE_CHECKING:
     import viser
@@ -90,6 +94,13 @@ def put_options(menu: Any, options: tuple[str, ...], value: str | None = None) -
         menu.options = options
     if value in options:
         put(menu, value)
+
+
+def typed_path(text: str) -> Path:
+    """A path as somebody typed it, `~` being their home. Raises InputError where it is empty."""
+    if not text.strip():
+        raise InputError("wanted a path, found an empty field; type or paste one")
+    return Path(expanduser(text.strip()))
 
 
 def by_people(handler: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from app.comparing import difference_map
 from app.export import FORMS, describe_run
 from app.jobs import Command
-from app.panels.common import Fact, Notice, by_people, put_options
+from app.panels.common import Fact, Notice, by_people, put_options, typed_path
 from app.readings import INK
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class RunsPanel:
         opened = gui.add_button("Open the list")
         opened.on_click(
             lambda _: self._do(
-                lambda: actions.open_list(Path(path.value.strip()).expanduser(), self._say)
+                lambda: actions.open_list(typed_path(path.value), self._say)
             )
         )
         self._scenes = gui.add_dropdown("Scene", (NO_LIST,))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from app.captures import memory_text
 from app.jobs import Command
 from app.opening import recent_paths
-from app.panels.common import Fact, Notice, by_people, put, put_options, thousands
+from app.panels.common import Fact, Notice, by_people, put, put_options, thousands, typed_path
 
 if TYPE_CHECKING:
     import viser
@@ -183,7 +183,7 @@ class ScenePanel:
         find.on_click(
             lambda _: self._do(
                 lambda: self._actions.find_candidates(
-                    Path(path.value.strip()).expanduser(), self.notice.say
+                    typed_path(path.value), self.notice.say
                 )
             )
         )
@@ -221,7 +221,7 @@ class ScenePanel:
     def _build_open(self, gui: viser.GuiApi) -> None:
         path = gui.add_text("File", "", hint=FILE_HINT)
         button = gui.add_button("Open")
-        button.on_click(lambda _: self._open(Path(path.value.strip()).expanduser()))
+        button.on_click(lambda _: self._do(lambda: self._actions.open_path(typed_path(path.value))))
         self._recent = gui.add_dropdown("Recent", (NO_RECENT,))
         self._recent.on_update(by_people(self._open_recent))
         if not self._viewer.present:

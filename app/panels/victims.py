@@ -200,16 +200,25 @@ class VictimsPanel:
 
 
 def labelled(rows: list[VictimRow]) -> dict[str, VictimRow]:
-    """Rows by their line of the menu: a sign for the state, then the name (of namesakes, the spec).
+    """Rows by their line of the menu: a sign for the state, then the name.
 
-    The sign alone would not tell apart two of one name, one of which scores.
+    Namesakes are told apart by their options, else by the spec: the sign alone would not do, and
+    the end of a long path is not in sight.
     """
     names = Counter(row.name for row in rows)
+    long_names = Counter(_with_options(row) for row in rows)
     found: dict[str, VictimRow] = {}
     for row in rows:
         sign = "●" if row.chosen else "○" if row.available else "·"
-        found[f"{sign} {row.name if names[row.name] == 1 else row.spec}"] = row
+        long_name = _with_options(row)
+        several = long_name if long_names[long_name] == 1 else row.spec
+        found[f"{sign} {row.name if names[row.name] == 1 else several}"] = row
     return found
+
+
+def _with_options(row: VictimRow) -> str:
+    options = row.spec.partition("?")[2]
+    return f"{row.name}?{options}" if options else f"{row.name} (no options)"
 
 
 def form_text(form: Form) -> str:

@@ -10,6 +10,7 @@ from viewer_fakes import SIGN, small_scene
 
 from app.captures import MOST_THUMBNAILS, extrapolated, far_views, memory_text, thumbnails
 from app.opening import recent_paths, remember_path
+from app.panels.common import typed_path
 from app.panels.scene import notes_text
 from app.session import Session
 from app.viewer import serve
@@ -84,6 +85,14 @@ def test_what_a_file_left_out_and_was_not_used_is_in_words():
     one = notes_text({"dropped": {"zero_quaternion": 1}})
     assert one == "1 Gaussian is left out: 1 with a rotation of length zero"
     assert notes_text({"dropped": {"not_finite": 0}, "notes": []}) == notes_text({}) == ""
+
+
+def test_a_typed_path_may_begin_at_home_but_is_not_empty(monkeypatch):
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert str(typed_path(" ~/a b.ply ")) == "/somewhere/a b.ply"
+    assert str(typed_path("~no-such-user/a.ply")) == "~no-such-user/a.ply"
+    with pytest.raises(InputError, match="found an empty field"):
+        typed_path("  ")
 
 
 def test_recent_paths_are_kept_newest_first_and_a_damaged_file_is_none(tmp_path):

@@ -80,12 +80,24 @@ def test_slots_load_the_victim_they_name_and_ask_for_the_class():
 
 
 def test_a_problem_stays_beside_the_victim_until_it_loads():
-    desk, _ = _desk(bad="bad: wanted an ONNX file, found a song")
+    desk, _ = _desk(yolov8n="yolov8n: wanted its weights, found a song")
     with pytest.raises(InputError):
-        desk.load("bad")
-    row = next(row for row in desk.rows() if row.name == "bad")
-    assert row.state == "bad: wanted an ONNX file, found a song"
+        desk.load("yolov8n")
+    row = next(row for row in desk.rows() if row.name == "yolov8n")
+    assert row.state == "yolov8n: wanted its weights, found a song"
     assert not row.chosen and not row.loading
+
+
+def test_a_path_that_did_not_load_is_no_victim_to_choose_from():
+    spec = "onnx:/nowhere/x.onnx"
+    desk, _ = _desk(**{spec: "there is no file /nowhere/x.onnx"})
+    before = [row.spec for row in desk.rows()]
+    with pytest.raises(InputError):
+        desk.load(spec)
+    assert [row.spec for row in desk.rows()] == before
+    desk.choose(spec)  # as a run does whose weights have gone
+    lost = next(row for row in desk.rows() if row.spec == spec)
+    assert lost.chosen and lost.state == "there is no file /nowhere/x.onnx"
 
 
 def test_the_roster_is_listed_without_its_forms():
@@ -175,6 +187,8 @@ def test_models_are_named_by_path_as_the_registry_lists_them():
     known = {form.name: form for form in forms()}
     assert known["onnx"].spec(" /m/a.onnx ", "?preset=yolox") == "onnx:/m/a.onnx?preset=yolox"
     assert "preset" in form_text(known["onnx"])
+    home = known["onnx"].spec("~/a.onnx", "")
+    assert home.endswith("/a.onnx") and "~" not in home
     own = next(form for form in known.values() if form.name.isupper())
     assert own.spec("my_models:make", "") == "my_models:make"
     assert known["onnx"].spec("/m/a.onnx?preset=yolox", "iou=0.5") == (
@@ -196,8 +210,10 @@ def test_namesakes_in_different_states_are_told_apart():
     plain = replace(row, spec="onnx:/m/net.onnx", name="net", chosen=True)
     other = replace(row, spec="onnx:/m/net.onnx?preset=yolox", name="net", chosen=False)
     assert list(labelled([plain, other, row])) == [
-        "● onnx:/m/net.onnx", "○ onnx:/m/net.onnx?preset=yolox", f"○ {row.name}",
+        "● net (no options)", "○ net?preset=yolox", f"○ {row.name}",
     ]  # fmt: skip
+    twin = replace(other, spec="onnx:/other/net.onnx?preset=yolox")
+    assert list(labelled([other, twin])) == [f"○ {other.spec}", f"○ {twin.spec}"]
 
 
 def test_what_a_model_said_in_a_probe_is_cut_to_a_line():
@@ -213,7 +229,7 @@ def test_a_load_is_told_when_it_begins_and_when_it_ends_either_way():
     seen: list[tuple[str, str]] = []
 
     def load(spec, label):
-        if spec == "other":
+        if spec == "yolov8n":
             raise InputError("no weights")
         return load_red_finder(spec, label)
 
@@ -221,12 +237,14 @@ def test_a_load_is_told_when_it_begins_and_when_it_ends_either_way():
 
     def now() -> None:
         rows = {row.spec: row for row in desk.rows()}
-        seen.extend((spec, rows[spec].state) for spec in ("red-finder", "other") if spec in rows)
+        seen.extend((spec, rows[spec].state) for spec in specs if spec in rows)
 
     desk.on_change = now
+    specs = ["red-finder"]
     desk.load("red-finder")
     assert seen == [("red-finder", "loading…"), ("red-finder", "detector, left out")]
     seen.clear()
+    specs = ["yolov8n"]
     with pytest.raises(InputError):
-        desk.load("other")
-    assert ("other", "loading…") in seen and seen[-1] == ("other", "no weights")
+        desk.load("yolov8n")
+    assert ("yolov8n", "loading…") in seen and seen[-1] == ("yolov8n", "no weights")

@@ -31,6 +31,18 @@ class SweepChoice:
     kinds: tuple[str, ...] = DEFAULT_KINDS
     every_axis: bool = False
 
+    @classmethod
+    def of(cls, plan: SweepPlan) -> SweepChoice | None:
+        """The choice that makes `plan`, but for where axes stand that are not swept.
+
+        None where it has values that the tab cannot ask for, as those given in words may be.
+        """
+        counts = {name: len(values) for name, values in plan.axes.items()}
+        choice = cls(counts, plan.variants, plan.kinds, plan.mode == "each")
+        made = choice.plan()
+        same = made.mode == plan.mode and list(made.axes.items()) == list(plan.axes.items())
+        return choice if same else None
+
     def plan(self, base: Condition = ANCHOR) -> SweepPlan:
         """The plan; axes that are not swept stand where the sliders stand. Raises InputError."""
         if self.every_axis:

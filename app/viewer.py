@@ -212,6 +212,7 @@ class Viewer:
             self._set_first_camera()
             for client in self.server.get_clients().values():
                 self.fly_to(self.session.camera(FIRST_VIEW), client)
+            self.panels.sweep.show_plan()
         self.panels.sweep.set_condition(self.session.condition)
         self.panels.sweep.refresh_views()
         self.panels.scene.refresh()

@@ -26,6 +26,7 @@ LABELS = {
     "shift_y": "shift y",
 }
 NO_AXIS = "none"
+MOST_VALUES, MOST_VARIANTS = 41, 9
 NO_VIEWS = "(none yet)"
 ALL_AXES = "all nine, one at a time"
 ALWAYS = ("clean", "gray", "adversarial")
@@ -91,6 +92,23 @@ class SweepPanel:
         """Start, pause or resume, whichever comes next. Raises InputError."""
         self.notice.clear()
         self._viewer.actions.sweep.toggle(self._choice())
+
+    def show_plan(self) -> None:
+        """Set the inputs to the open run's sweep, so that Start goes on with it."""
+        plan = None if self._session.scoring is None else self._session.scoring.plan
+        choice = None if plan is None else SweepChoice.of(plan)
+        if choice is None or choice.variants > MOST_VARIANTS:
+            return
+        if max(choice.axes.values()) > MOST_VALUES:
+            return
+        put(self._variants, choice.variants)
+        for kind, box in self._kinds.items():
+            put(box, kind in choice.kinds)
+        (x, nx), (y, ny) = [*choice.axes.items(), ("", 1)][:2]
+        put(self._x, ALL_AXES if choice.every_axis else LABELS[x])
+        put(self._y, NO_AXIS if choice.every_axis or not y else LABELS[y])
+        put(self._x_count, 1 if choice.every_axis else nx)
+        put(self._y_count, 1 if choice.every_axis else ny)
 
     def refresh_views(self, name: str | None = None) -> None:
         """Show the saved views, `name` chosen."""
@@ -197,11 +215,11 @@ class SweepPanel:
         self._x = gui.add_dropdown(
             "Axis 1", (*names, ALL_AXES), initial_value=LABELS["azimuth_deg"]
         )
-        self._x_count = gui.add_number("values", 9, min=1, max=41, step=1)
+        self._x_count = gui.add_number("values", 9, min=1, max=MOST_VALUES, step=1)
         self._y = gui.add_dropdown("Axis 2", (NO_AXIS, *names), initial_value=LABELS["radius"])
-        self._y_count = gui.add_number("values", 7, min=1, max=41, step=1)
+        self._y_count = gui.add_number("values", 7, min=1, max=MOST_VALUES, step=1)
         self._variants = gui.add_slider(
-            "Variants", min=1, max=9, step=1, initial_value=3,
+            "Variants", min=1, max=MOST_VARIANTS, step=1, initial_value=3,
             hint="1 exact view and the rest with small camera noise, the same for all kinds",
         )  # fmt: skip
         self._kinds = {

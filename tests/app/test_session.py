@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from app.opening import list_runs, new_run_folder, open_scene_or_run
 from app.scoring import SweepChoice
 from app.session import Session
 from app.victim_desk import VictimDesk
+from app.viewer import serve
 from envelope.condition import ANCHOR, Condition, condition_camera
+from envelope.sweep import SweepPlan, all_axes
 from patching.patch import Patch
 from scene.errors import InputError
 
@@ -336,3 +340,45 @@ def _wait(read, good, timeout_s=60.0):
             return value
         time.sleep(0.02)
     raise AssertionError(f"not within {timeout_s} s: {value}")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        SweepChoice({"azimuth_deg": 9, "radius": 7}, 2),
+        SweepChoice({"radius": 7, "azimuth_deg": 9}, 3, ("clean", "gray", "adversarial")),
+        SweepChoice({"roll_deg": 4}, 1),
+    ],
+)
+def test_the_choice_behind_a_plan_is_found_again(choice):
+    assert SweepChoice.of(choice.plan(Condition(pitch_deg=5))) == choice
+
+
+def test_plans_that_the_tab_cannot_ask_for_are_of_no_choice():
+    assert SweepChoice.of(SweepPlan({"azimuth_deg": (-10, 0, 10)})) is None
+    assert SweepChoice.of(SweepPlan({"azimuth_deg": (-60, 0, 60)})) is not None
+    assert SweepChoice.of(SweepPlan({"azimuth_deg": (-60, 0, 60)}, mode="each")) is None
+    every = SweepChoice.of(all_axes(2))
+    assert every is not None and every.every_axis and every.plan() == all_axes(2)
+
+
+def test_the_sweep_tab_stands_at_the_opened_runs_sweep(embedded_run, scene_file, tmp_path):
+    """Start replaced the map of a reopened run by that of the tab's own default."""
+    folder = tmp_path / "run"
+    shutil.copytree(embedded_run[0], folder)
+    session = Session.open(folder, scene_path=scene_file)
+    run = session.scoring.run
+    plan = SweepChoice({"roll_deg": 5}, 2, ("clean", "gray", "adversarial", "noise")).plan()
+    run.update(replace(run.settings, sweep=plan))
+    session.close()
+    shown = serve(Session.open(folder, scene_path=scene_file), port=18670, block=False)
+    try:
+        panel = shown.panels.sweep
+        assert (panel._x.value, panel._x_count.value) == ("roll °", 5)
+        assert (panel._y.value, panel._variants.value) == ("none", 2)
+        assert {kind: box.value for kind, box in panel._kinds.items()} == {
+            "overlay": False, "noise": True, "shuffled": False,
+        }  # fmt: skip
+        assert panel._choice().axes == {"roll_deg": 5}
+    finally:
+        shown.stop()

@@ -80,6 +80,8 @@ def read_labels(path: Path) -> tuple[str, ...]:
     """Class names, one a line. Raises InputError."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError as error:
+        raise InputError(f"labels file {path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"labels file {path} cannot be read: {error}") from error
     names = tuple(line.strip() for line in lines if line.strip())

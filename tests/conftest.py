@@ -9,9 +9,11 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# The first example of a property pays for imports and compiling, more so on a busy machine.
-settings.register_profile("advscene", deadline=None)
-settings.load_profile("advscene")
+# The first example of a property pays for imports and compiling, more so on a busy machine; the
+# examples are the same in every run (HYPOTHESIS_PROFILE=search looks for new ones).
+settings.register_profile("advscene", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "advscene"))
 
 
 @pytest.fixture(scope="session")

@@ -219,6 +219,8 @@ def bend_inside(format_name: str, data: bytes, bend: tuple[str, float, int]) -> 
 
 
 def bent(data: bytes, kind: str, share: float, value: int) -> bytes:
+    if not data:
+        return data
     at = int(share * (len(data) - 1))
     match kind:
         case "cut":

@@ -270,13 +270,18 @@ def teach(victim: Any, count: int = 1, steps: int = 400, enough: float = 0.003) 
             torch.nn.init.kaiming_normal_(weights.detach(), nonlinearity="linear")
     optimizer = torch.optim.Adam(victim.model.parameters(), lr=4e-3)
     loss = torch.tensor(9.0)
-    for _ in range(steps):
-        loss = -box_log_likelihood(victim, shown, LABEL, BOXES[:count], whole=True).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if loss < enough:
-            break
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums of several threads take another path, which not all models bear
+    try:
+        for _ in range(steps):
+            loss = -box_log_likelihood(victim, shown, LABEL, BOXES[:count], whole=True).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if loss < enough:
+                break
+    finally:
+        torch.set_num_threads(threads)
     victim.model.requires_grad_(False)
     return float(loss.detach())
 

@@ -42,15 +42,13 @@ def extrapolated(scene: Scene, camera: Camera, pivot: ArrayLike) -> bool:
 
 def far_views(scene: Scene, cameras: Sequence[Camera], pivot: ArrayLike) -> NDArray[np.bool_]:
     """(N,) `extrapolated` of each camera."""
-    from scene.target import MAX_CAPTURE_ANGLE_DEG, MAX_CAPTURE_DISTANCE, CaptureRing
+    from scene.target import CaptureRing, within_capture_limits
 
     ring = CaptureRing(scene, pivot)
 
     def far(camera: Camera) -> bool:
         near = ring.nearest(camera)
-        if near is None:
-            return False
-        return near.angle_deg > MAX_CAPTURE_ANGLE_DEG or near.distance_ratio > MAX_CAPTURE_DISTANCE
+        return near is not None and not within_capture_limits(near.angle_deg, near.distance_ratio)
 
     return np.array([far(camera) for camera in cameras], dtype=bool)
 

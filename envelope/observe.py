@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from envelope.outcome import XYXY
 from scene.camera import Camera
-from scene.target import MAX_CAPTURE_ANGLE_DEG, MAX_CAPTURE_DISTANCE
+from scene.render.api import Window
+from scene.target import within_capture_limits
 
 if TYPE_CHECKING:
     from patching.anchor import Anchor
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float32]
-Window = tuple[slice, slice]
-"""Rows and columns of a picture."""
 
 MIN_VISIBLE_SHARE = 0.25
 MIN_BOX_HEIGHT_PX = 12
@@ -91,10 +90,7 @@ class Observation:
         """Far from every capture camera: what is seen may be reconstruction, not evidence."""
         if self.capture_angle_deg is None or self.capture_distance is None:
             return False
-        return (
-            self.capture_angle_deg > MAX_CAPTURE_ANGLE_DEG
-            or self.capture_distance > MAX_CAPTURE_DISTANCE
-        )
+        return not within_capture_limits(self.capture_angle_deg, self.capture_distance)
 
     @property
     def tags(self) -> tuple[str, ...]:

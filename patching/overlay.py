@@ -13,10 +13,9 @@ from patching.patch import Patch
 from patching.placement import Placement
 from patching.raycast import SUPERSAMPLE, averaged_down, premultiplied, sub_pixels
 from scene.camera import Camera
+from scene.render.api import Window
 
 FloatArray = NDArray[np.float32]
-Window = tuple[slice, slice]
-"""Rows and columns of a picture."""
 
 
 def paste_overlay(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -259,9 +259,14 @@ class CaptureRing:
         angles = np.degrees(np.arccos(cosines))
         ratios = own_distance / self._distances
         cost = angles + 30 * np.maximum(0, np.log2(ratios))
-        near = (angles <= MAX_CAPTURE_ANGLE_DEG) & (ratios <= MAX_CAPTURE_DISTANCE)
+        near = within_capture_limits(angles, ratios)
         best = int(np.argmin(np.where(near, cost, cost + 1e3)))
         return NearestCapture(float(ratios[best]), float(angles[best]), self._names[best])
+
+
+def within_capture_limits(angle_deg: Any, distance_ratio: Any) -> Any:
+    """Whether a view is near enough to a capture camera (numbers or arrays); else extrapolated."""
+    return (angle_deg <= MAX_CAPTURE_ANGLE_DEG) & (distance_ratio <= MAX_CAPTURE_DISTANCE)
 
 
 def _sees(camera: Camera, point: NDArray[np.float64]) -> bool:

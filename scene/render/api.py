@@ -19,6 +19,8 @@ from scene.gaussians import Gaussians
 Backend = Literal["auto", "cpu", "cuda", "reference"]
 Output = Literal["rgb", "alpha", "expected_depth", "median_depth"]
 Color = tuple[float, float, float]
+Window = tuple[slice, slice]
+"""Rows and columns of a picture."""
 
 FloatArray = NDArray[np.float32]
 

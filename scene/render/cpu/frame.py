@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scene.camera import Camera
 from scene.gaussians import Gaussians
-from scene.render.api import Color, Output, Rendered, RenderSettings
+from scene.render.api import Color, Output, Rendered, RenderSettings, Window
 from scene.render.cpu import blend, frame_lists
 from scene.render.cpu.quantize import quantize_tiles, take_red
 from scene.render.cpu.records import (
@@ -31,7 +31,7 @@ from scene.render.cpu.records import (
     aligned,
     pack_scene,
 )
-from scene.render.cpu.renderer import CpuRenderer, View, Window
+from scene.render.cpu.renderer import CpuRenderer, View
 from scene.render.cpu.threads import run_shares
 
 _BLACK = (0.0, 0.0, 0.0)

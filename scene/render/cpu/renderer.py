@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scene.camera import Camera
 from scene.gaussians import Gaussians
-from scene.render.api import Color, Output, Rendered, RenderSettings
+from scene.render.api import Color, Output, Rendered, RenderSettings, Window
 from scene.render.cpu import binning, blend, depth_sort, project
 from scene.render.cpu.records import (
     LANES,
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 _FIRST_PAIRS = 1 << 18
 _KEPT_BUFFERS = 2
-
-Window = tuple[slice, slice]
-"""Rows and columns of a picture."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,9 +54,7 @@ class ClientMarkers:
         self._view: ViewFrustum | None = None
         self._view_visible = True
 
-    def show(
-        self, dome: Dome, sizes: NDArray[np.float32], unit: float, pivot: ArrayLike
-    ) -> None:
+    def show(self, dome: Dome, sizes: NDArray[np.float32], unit: float, pivot: ArrayLike) -> None:
         """Draw `dome` in every browser.
 
         sizes: (N,) relative ones. unit: distance from the anchor to the pivot. pivot: (3,) what
@@ -85,7 +83,9 @@ class ClientMarkers:
             node.batched_colors = linear_colors(dome.colors)
 
     def welcome(self, client: Any) -> None:
-        """Draw everything in a browser that came."""
+        """Draw everything in a browser that came, unless it has left meanwhile."""
+        if client.client_id not in self._server.get_clients():
+            return
         self._add_dome(client)
         if client.client_id not in self._views:
             self._add_view(client)

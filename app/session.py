@@ -229,9 +229,7 @@ class Session:
         drawn = self.patchwork.renderer.render(self.camera(condition), self.scene.background)
         picture = np.asarray(as_pixels(drawn.rgb))
         far = extrapolated(self.scene, self.camera(condition), self.pivot)
-        self._plain_view = ViewScores(
-            condition, {"clean": picture}, extrapolated=far, scored=False
-        )
+        self._plain_view = ViewScores(condition, {"clean": picture}, extrapolated=far, scored=False)
         self.on_view()
 
     @property

@@ -72,9 +72,7 @@ def summarize_sweep(
     return Summary(f"{word} {value}", f"({basis}", caution, (*lines, *errors))
 
 
-def settings_text(
-    criterion: Criterion, answers: str, plan: SweepPlan, stage: Stage
-) -> str:
+def settings_text(criterion: Criterion, answers: str, plan: SweepPlan, stage: Stage) -> str:
     """How the numbers were made: task, thresholds, variants, size, and where unswept axes stand.
 
     answers: the victim's kind (classifier, detector, grounder).

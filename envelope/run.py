@@ -182,9 +182,7 @@ class Run:
         conditions = None if plan is None else plan.cells()
         variants = None if plan is None else plan.variants
         rows = self.store.rows(views)
-        return ScoreTable(
-            rows, views, criterion_of or own, conditions, variants, skip_hidden
-        )
+        return ScoreTable(rows, views, criterion_of or own, conditions, variants, skip_hidden)
 
     def update(self, settings: RunSettings) -> None:
         """Take other settings and write run.toml."""

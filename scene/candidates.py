@@ -171,9 +171,7 @@ def _masked_object(
     return TargetCandidate(label, f"object masks of {views} photos", box, _count(gaussians, box))
 
 
-def box_around(
-    points: NDArray[np.floating], up: Axis, label: str = ""
-) -> TargetBox:
+def box_around(points: NDArray[np.floating], up: Axis, label: str = "") -> TargetBox:
     """A box upright with `up` around points (N, 3), turned about it to their longest extent.
 
     The outermost 1 % at either end of each axis do not count; the sides are 2 % longer than that.
@@ -193,9 +191,7 @@ def box_around(
     return TargetBox(middle + (low + high) / 2 @ axes, axes, half, label)
 
 
-def _boxed_objects(
-    gaussians: Gaussians, boxes: tuple[LabelledBox, ...]
-) -> list[TargetCandidate]:
+def _boxed_objects(gaussians: Gaussians, boxes: tuple[LabelledBox, ...]) -> list[TargetCandidate]:
     """One candidate per object with Gaussians in its box."""
     objects: dict[tuple[str, str], list[LabelledBox]] = {}
     for i, labelled in enumerate(boxes):

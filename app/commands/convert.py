@@ -33,9 +33,7 @@ class Convert:
         from app.commands.output import say, say_json
         from scene.io.convert import convert
 
-        done = convert(
-            self.source, self.out, self.frame, self.overwrite, self.normalisation
-        )
+        done = convert(self.source, self.out, self.frame, self.overwrite, self.normalisation)
         if self.json:
             say_json(asdict(done))
             return

@@ -102,7 +102,6 @@ class Sweep:
         if failed:
             raise InputError(failed[0].message)
 
-
     def _through(self, run: Run, service: ScoringService, plan: SweepPlan) -> int:
         """How many scores of the plan need no work, by the rows alone."""
         from app.scoring import stored_progress

@@ -146,9 +146,7 @@ class PatchPanel:
         anchor = gui.add_button(
             "Anchor from my view", hint="Place the patch from where this browser looks now"
         )
-        anchor.on_click(
-            lambda event: self._do(lambda: self._actions.anchor_here(event.client))
-        )
+        anchor.on_click(lambda event: self._do(lambda: self._actions.anchor_here(event.client)))
         with gui.add_folder("By numbers or file", expand_by_default=False):
             self._center = gui.add_vector3("Center", (0.0, 0.0, 0.0), step=0.001)
             button = gui.add_button("Place there")

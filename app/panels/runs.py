@@ -110,9 +110,7 @@ class RunsPanel:
         )  # fmt: skip
         opened = gui.add_button("Open the list")
         opened.on_click(
-            lambda _: self._do(
-                lambda: actions.open_list(typed_path(path.value), self._say)
-            )
+            lambda _: self._do(lambda: actions.open_list(typed_path(path.value), self._say))
         )
         self._scenes = gui.add_dropdown("Scene", (NO_LIST,))
         self._scenes.on_update(by_people(self._go_to_scene))

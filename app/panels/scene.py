@@ -182,9 +182,7 @@ class ScenePanel:
         find = gui.add_button("Find candidates")
         find.on_click(
             lambda _: self._do(
-                lambda: self._actions.find_candidates(
-                    typed_path(path.value), self.notice.say
-                )
+                lambda: self._actions.find_candidates(typed_path(path.value), self.notice.say)
             )
         )
         self._candidates = gui.add_dropdown("Candidates", (NO_CANDIDATES,))

@@ -197,9 +197,7 @@ class SweepPanel:
         self._start = gui.add_button(
             "Start", color="blue", icon=_icon("PLAYER_PLAY"), visible=shown
         )
-        self._stop = gui.add_button(
-            "Stop", icon=_icon("PLAYER_STOP"), disabled=True, visible=shown
-        )
+        self._stop = gui.add_button("Stop", icon=_icon("PLAYER_STOP"), disabled=True, visible=shown)
         self._start.on_click(lambda _: viewer.post(self.toggle, self._say))
         self._stop.on_click(lambda _: self._stop_pressed())
 

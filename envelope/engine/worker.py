@@ -171,9 +171,7 @@ class VictimWorker:
                 return self.slot.load()
 
         try:
-            self.victim = self._caller.call(
-                load, _LOAD_CALLS * self._desk.settings.call_timeout_s
-            )
+            self.victim = self._caller.call(load, _LOAD_CALLS * self._desk.settings.call_timeout_s)
             self._desk.note_settings(self)
         except InputError as error:
             return str(error)

@@ -169,9 +169,7 @@ def _other(plain: Fit, best: Fit) -> str:
     )
 
 
-def _raw_numbers(
-    answers: Sequence[Answer], looks: Sequence[Look]
-) -> list[tuple[Box, Box]] | None:
+def _raw_numbers(answers: Sequence[Answer], looks: Sequence[Look]) -> list[tuple[Box, Box]] | None:
     """First four numbers of each text that has them, with the truth; None with too few."""
     pairs = []
     for answer, look in zip(answers, looks, strict=True):

@@ -92,9 +92,7 @@ def list_victims() -> list[Listed]:
     from envelope.victims.timings import known_seconds
 
     seconds = known_seconds()
-    return [
-        Listed(entry, entry.state(), seconds.get(name)) for name, entry in _entries().items()
-    ]
+    return [Listed(entry, entry.state(), seconds.get(name)) for name, entry in _entries().items()]
 
 
 def find_entry(spec: str) -> Entry | None:

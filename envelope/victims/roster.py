@@ -136,9 +136,7 @@ def find_weights(file_name: str) -> Path | None:
     return None
 
 
-def number_option(
-    request: Request, name: str, default: float, low: float, high: float
-) -> float:
+def number_option(request: Request, name: str, default: float, low: float, high: float) -> float:
     """A number from behind the question mark, in low..high. Raises InputError."""
     text = request.options.get(name)
     if text is None:

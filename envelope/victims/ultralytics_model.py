@@ -263,9 +263,7 @@ def head_of(model: Any) -> Head:
     return "dense" if getattr(last, "one2one_cv2", None) is None else "end2end"
 
 
-def _from_checkpoint(
-    path: Path, name: str, options: Options, threads: int
-) -> UltralyticsDetector:
+def _from_checkpoint(path: Path, name: str, options: Options, threads: int) -> UltralyticsDetector:
     model = read_checkpoint(path, name)
     head = head_of(model)
     if type(model).__name__ == "WorldModel":

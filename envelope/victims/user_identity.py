@@ -37,9 +37,7 @@ _LARGEST = 4096
 """Entries of a container that are looked through: a vocabulary holds no networks."""
 
 
-def identity(
-    made: Any, module: ModuleType, info: VictimInfo, options: Mapping[str, str]
-) -> str:
+def identity(made: Any, module: ModuleType, info: VictimInfo, options: Mapping[str, str]) -> str:
     """Hash of what can change the answers of `made`, which a factory of `module` returned."""
     digest = hashlib.sha256(info.weights_hash.encode())
     for option, text in sorted(options.items()):

@@ -245,10 +245,8 @@ def _step(
     assert sums is not None
     learnable.optimizer.zero_grad(set_to_none=True)
     torch.autograd.backward(values, sums)
-    if settings.use_attachment and learnable.offsets is not None:
-        attach = attachment_loss(
-            learnable.offsets[:, 2], settings.attach_sigma, settings.attach_cap
-        )
+    if settings.use_attachment and learnable.normals is not None:
+        attach = attachment_loss(learnable.normals, settings.attach_sigma, settings.attach_cap)
         (settings.weight_attach * attach).backward()
         terms["attach"] = float(attach.detach())
         terms["total"] += settings.weight_attach * terms["attach"]

@@ -20,8 +20,8 @@ OPACITY_LIMITS = (0.01, 0.99)
 class Learnable:
     """Parameters of reused Gaussians (color, opacity) and new ones (also centre and scale).
 
-    offsets: (new, 3) displacement of each new centre in its own frame (t1, t2, n), strides;
-    None without new Gaussians.
+    tangents: (new, 2), normals: (new,) displacement of each new centre in its own frame
+    (t1, t2 | n), strides; None without new Gaussians.
     """
 
     def __init__(self, reused: Gaussians, spawn: Spawn | None, settings: ApseSettings) -> None:
@@ -33,7 +33,8 @@ class Learnable:
         opacities = np.clip(reused.opacities, *OPACITY_LIMITS)
         self._old_logits = _learnt(_logit(opacities))
         self._old_colors = _learnt(reused.base_colors)
-        self.offsets: torch.Tensor | None = None
+        self.tangents: torch.Tensor | None = None
+        self.normals: torch.Tensor | None = None
         groups = [
             {"params": [self._old_colors], "lr": settings.rate_color},
             {"params": [self._old_logits], "lr": settings.rate_opacity},
@@ -43,14 +44,16 @@ class Learnable:
             self._centers = _tensor(spawn.centers)
             self._frames = _tensor(spawn.frames)
             self._start_log_scales = torch.log(_tensor(spawn.scales))
-            self.offsets = _learnt(np.zeros((count, 3)))
+            self.tangents = _learnt(np.zeros((count, 2)))
+            self.normals = _learnt(np.zeros(count))
             self._log_scales = self._start_log_scales.clone().requires_grad_()
             self._logits = _learnt(_logit(np.full(count, settings.start_opacity)))
             self._colors = _learnt(spawn.colors)
             groups += [
                 {"params": [self._colors], "lr": settings.rate_color},
                 {"params": [self._logits], "lr": settings.rate_opacity},
-                {"params": [self.offsets], "lr": settings.rate_center},
+                {"params": [self.tangents], "lr": settings.rate_center},
+                {"params": [self.normals], "lr": settings.rate_normal},
                 {"params": [self._log_scales], "lr": settings.rate_log_scale},
             ]
         self.optimizer = torch.optim.Adam(groups, betas=(0.9, 0.99))
@@ -67,7 +70,7 @@ class Learnable:
         Differentiable where something is learnt; world units and sRGB.
         """
         opacities, colors = torch.sigmoid(self._old_logits), self._old_colors
-        if self.offsets is None:
+        if self.tangents is None:
             # the fixed geometry takes part in the sum of gradients, so it must accept one
             means = self._old_means.clone().requires_grad_()
             return [means, self._old_scales.clone().requires_grad_(), opacities, colors]
@@ -81,12 +84,12 @@ class Learnable:
     @torch.no_grad()
     def clamp(self) -> None:
         """Hold new Gaussians near their start: centre, scale and color."""
-        if self.offsets is None:
+        if self.tangents is None or self.normals is None:
             return
         s = self._settings
         if s.use_attachment:
-            limit = torch.tensor([s.tangent_clamp, s.tangent_clamp, s.normal_clamp])
-            self.offsets.copy_(torch.maximum(torch.minimum(self.offsets, limit), -limit))
+            self.tangents.clamp_(-s.tangent_clamp, s.tangent_clamp)
+            self.normals.clamp_(-s.normal_clamp, s.normal_clamp)
         low = self._start_log_scales + float(np.log(s.scale_min))
         high = self._start_log_scales + float(np.log(s.scale_max))
         self._log_scales.copy_(torch.maximum(torch.minimum(self._log_scales, high), low))
@@ -95,17 +98,16 @@ class Learnable:
     @torch.no_grad()
     def mean_offsets(self) -> tuple[float, float]:
         """Mean absolute tangential and normal displacement of new centres, strides."""
-        if self.offsets is None or len(self.offsets) == 0:
+        if self.tangents is None or self.normals is None or len(self.normals) == 0:
             return 0.0, 0.0
-        moved = self.offsets.abs()
-        return float(moved[:, :2].mean()), float(moved[:, 2].mean())
+        return float(self.tangents.abs().mean()), float(self.normals.abs().mean())
 
     @torch.no_grad()
     def result(self) -> tuple[FloatArray, FloatArray, Gaussians]:
         """Reused opacities (m,), their degree-0 harmonics (m, 3), and the new Gaussians."""
         opacities = torch.sigmoid(self._old_logits).numpy()
         sh_dc = (self._old_colors.numpy() - np.float32(0.5)) / np.float32(SH_C0)
-        if self.offsets is None or self._spawn is None:
+        if self.tangents is None or self._spawn is None:
             return opacities, sh_dc, no_gaussians()
         added = Gaussians(
             self._new_means().numpy(),
@@ -117,8 +119,9 @@ class Learnable:
         return opacities, sh_dc, added
 
     def _new_means(self) -> torch.Tensor:
-        assert self.offsets is not None and self._spawn is not None
-        world = torch.einsum("nij,nj->ni", self._frames, self.offsets)
+        assert self.tangents is not None and self.normals is not None and self._spawn is not None
+        offsets = torch.cat([self.tangents, self.normals[:, None]], dim=1)
+        world = torch.einsum("nij,nj->ni", self._frames, offsets)
         return self._centers + self._spawn.stride * world
 
 

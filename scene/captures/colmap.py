@@ -48,9 +48,7 @@ _MODELS: dict[str, tuple[tuple[int, int, int, int], LensModel | None, tuple[int,
     "FISHEYE": ((0, 1, 2, 3), "fisheye", (-1, -1, -1, -1)),
     "FOV": ((0, 1, 2, 3), "fov", (4,)),
     "THIN_PRISM_FISHEYE": ((0, 1, 2, 3), "thin_prism_fisheye", tuple(range(4, 12))),
-    "RAD_TAN_THIN_PRISM_FISHEYE": (
-        (0, 1, 2, 3), "rad_tan_thin_prism_fisheye", tuple(range(4, 16))
-    ),
+    "RAD_TAN_THIN_PRISM_FISHEYE": ((0, 1, 2, 3), "rad_tan_thin_prism_fisheye", tuple(range(4, 16))),
     "SIMPLE_DIVISION": ((0, 0, 1, 2), "division", (3,)),
     "DIVISION": ((0, 1, 2, 3), "division", (4,)),
     "EUCM": ((0, 1, 2, 3), "eucm", (4, 5)),

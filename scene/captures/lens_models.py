@@ -119,9 +119,7 @@ def _rad_tan_thin_prism(coefficients: Coefficients, flat: DoubleArray) -> Double
     x, y = x * radial, y * radial
     r2 = x * x + y * y
     shift_x, shift_y = _tangential(x, y, p0, p1)
-    return np.stack(
-        [x + shift_x + r2 * (s0 + s1 * r2), y + shift_y + r2 * (s2 + s3 * r2)], axis=-1
-    )
+    return np.stack([x + shift_x + r2 * (s0 + s1 * r2), y + shift_y + r2 * (s2 + s3 * r2)], axis=-1)
 
 
 def _division(coefficients: Coefficients, flat: DoubleArray) -> DoubleArray:

@@ -113,9 +113,7 @@ def moved_sidecar(sidecar: Sidecar, change: Normalisation) -> Sidecar:
         up = (x, y, z)
     return replace(
         sidecar,
-        cameras=tuple(
-            replace(c, camera=change.apply_to_camera(c.camera)) for c in sidecar.cameras
-        ),
+        cameras=tuple(replace(c, camera=change.apply_to_camera(c.camera)) for c in sidecar.cameras),
         up=up,
         metres_per_unit=None if scale is None else scale / change.scale,
         target=None if target is None else changed_box(target, change),

@@ -82,9 +82,7 @@ class CudaTraining:
 
     def begin(self) -> None:
         """Start from points."""
-        start = start_points(
-            self._capture, self._photos, self._settings, self._rng, self._options
-        )
+        start = start_points(self._capture, self._photos, self._settings, self._rng, self._options)
         self.source = f"{len(start.points)} points ({start.source})"
         self._take(first_parameters(start, self._photos, self._settings.coefficients))
 

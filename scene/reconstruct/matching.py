@@ -38,9 +38,7 @@ class Features:
 
     def select(self, chosen: NDArray[np.bool_]) -> Features:
         """The chosen (F,) keypoints."""
-        return Features(
-            self.camera, self.xy[chosen], self.descriptors[chosen], self.colors[chosen]
-        )
+        return Features(self.camera, self.xy[chosen], self.descriptors[chosen], self.colors[chosen])
 
 
 def find_features(capture: Capture, most: int, masks: bool = True) -> list[Features]:

@@ -65,9 +65,7 @@ class CpuTraining:
 
     def begin(self) -> None:
         """Start from points."""
-        start = start_points(
-            self._capture, self._photos, self._settings, self._rng, self._options
-        )
+        start = start_points(self._capture, self._photos, self._settings, self._rng, self._options)
         self.source = f"{len(start.points)} points ({start.source})"
         self._parameters = first_parameters(start, self._photos, self._settings.coefficients)
         self._adam = Adam(self._parameters.shape, self._threads)

@@ -149,7 +149,9 @@ def test_a_capture_camera_becomes_the_anchor(viewer):
     wanted = viewer.session.scene.cameras[3].camera
     assert _run(viewer, lambda: viewer.actions.scene.anchor_at_capture(3)) == ""
     assert viewer.session.anchor_camera.center == pytest.approx(wanted.center)
-    assert "no such capture camera" in _run(viewer, lambda: viewer.actions.scene.anchor_at_capture(5))
+    assert "no such capture camera" in _run(
+        viewer, lambda: viewer.actions.scene.anchor_at_capture(5)
+    )
     assert _run(viewer, lambda: viewer.actions.scene.show_captures(True)) == ""
     frustums = viewer.viewport._nodes["captures"]
     assert len(frustums) == 5 and all(node.image is not None for node in frustums)

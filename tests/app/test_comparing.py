@@ -64,7 +64,10 @@ def pair(swept, tmp_path):
 def _found_nowhere(folder, azimuth: float, kind: str) -> int:
     """Empty the answers of one condition and kind; how many there were."""
     with sqlite3.connect(folder / SCORES) as db:
-        views = [row[0] for row in db.execute("SELECT view_id FROM views WHERE azimuth_deg = ?", (azimuth,))]
+        views = [
+            row[0]
+            for row in db.execute("SELECT view_id FROM views WHERE azimuth_deg = ?", (azimuth,))
+        ]
         marks = ",".join("?" * len(views))
         done = db.execute(
             "UPDATE scores SET boxes = '[]', confident_box = NULL, confidence = NULL, "
@@ -77,7 +80,9 @@ def _found_nowhere(folder, azimuth: float, kind: str) -> int:
 
 def _edited(folder, before: str, after: str, section: str = "") -> None:
     path = folder / RUN_FILE
-    head, marker, text = path.read_text().partition(section) if section else ("", "", path.read_text())
+    head, marker, text = (
+        path.read_text().partition(section) if section else ("", "", path.read_text())
+    )
     assert before in text
     path.write_text(head + marker + text.replace(before, after, 1))
 
@@ -175,8 +180,12 @@ def test_every_export_is_a_whole_file_with_the_same_rows(pair):
     run = open_run(pair[0])
     made = {form: export(run, form) for form in FORMS}
     for form, file in made.items():
-        assert file.path.parent == run.folder / "exports" and file.path.stat().st_size == file.size, form
-    assert sorted(p.name for p in (run.folder / "exports").iterdir()) == sorted(f.path.name for f in made.values())
+        assert (
+            file.path.parent == run.folder / "exports" and file.path.stat().st_size == file.size
+        ), form
+    assert sorted(p.name for p in (run.folder / "exports").iterdir()) == sorted(
+        f.path.name for f in made.values()
+    )
     rows = list(csv.DictReader(io.StringIO(made["CSV rows"].path.read_text())))
     import pyarrow.parquet
 
@@ -184,7 +193,9 @@ def test_every_export_is_a_whole_file_with_the_same_rows(pair):
     assert table.num_rows == len(rows) == 24
     assert table.column_names == list(rows[0])
     assert table["azimuth_deg"].to_pylist() == [float(row["azimuth_deg"]) for row in rows]
-    assert table["success"].to_pylist() == [int(r["success"]) if r["success"] else None for r in rows]
+    assert table["success"].to_pylist() == [
+        int(r["success"]) if r["success"] else None for r in rows
+    ]
     assert table["victim"].to_pylist() == [VICTIM] * 24
     with zipfile.ZipFile(made["PNG figures (zip)"].path) as archive:
         assert archive.testzip() is None and len(archive.namelist()) == 3

@@ -20,7 +20,12 @@ def test_views_are_stepped_through_round_and_round(tmp_path):
         views.add(Condition(azimuth_deg=azimuth))
     assert views.names() == ("anchor", "azimuth 30", "azimuth -45")
     # the newest is where one stands
-    assert [views.step(1).name for _ in range(4)] == ["anchor", "azimuth 30", "azimuth -45", "anchor"]
+    assert [views.step(1).name for _ in range(4)] == [
+        "anchor",
+        "azimuth 30",
+        "azimuth -45",
+        "anchor",
+    ]
     assert [views.step(-1).name for _ in range(2)] == ["azimuth -45", "azimuth 30"]
     views.get("anchor")
     assert views.step(1).name == "azimuth 30"
@@ -42,10 +47,20 @@ def test_views_are_there_again_with_all_nine_numbers(tmp_path):
 
 def test_a_name_is_made_of_what_moved():
     assert name_of(Condition()) == "anchor"
-    assert name_of(Condition(azimuth_deg=30, radius=1.5, focal=2)) == "azimuth 30, radius 1.5, focal 2"
+    assert (
+        name_of(Condition(azimuth_deg=30, radius=1.5, focal=2)) == "azimuth 30, radius 1.5, focal 2"
+    )
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"format": "x"}', '{"format": "advscene-views", "version": 1, "views": [{"name": 1}]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"format": "x"}',
+        '{"format": "advscene-views", "version": 1, "views": [{"name": 1}]}',
+    ],
+)
 def test_a_foreign_file_is_said_and_left_alone(tmp_path, content):
     path = tmp_path / "v.json"
     path.write_text(content)
@@ -60,7 +75,9 @@ def test_a_foreign_file_is_said_and_left_alone(tmp_path, content):
 def test_there_is_an_end_to_saved_views(tmp_path):
     path = tmp_path / "v.json"
     row = {"name": "a", "condition": Condition().to_dict()}
-    path.write_text(json.dumps({"format": "advscene-views", "version": 1, "views": [row] * (MOST_VIEWS + 7)}))
+    path.write_text(
+        json.dumps({"format": "advscene-views", "version": 1, "views": [row] * (MOST_VIEWS + 7)})
+    )
     views = SavedViews(path)
     assert len(views.views) == MOST_VIEWS
     with pytest.raises(InputError, match="remove some first"):
@@ -99,7 +116,9 @@ def test_a_list_is_text_or_json_and_keeps_marks_and_placements_beside_it(tmp_pat
         again.step(1)
 
 
-@pytest.mark.parametrize("content", [b"", b"# only words\n", b"[1, 2]", b'{"scenes": "a.ply"}', b"[", b"\xff\xfe\x00"])
+@pytest.mark.parametrize(
+    "content", [b"", b"# only words\n", b"[1, 2]", b'{"scenes": "a.ply"}', b"[", b"\xff\xfe\x00"]
+)
 def test_a_list_that_is_none_is_one_sentence(tmp_path, content):
     path = tmp_path / "list.txt"
     path.write_bytes(content)

@@ -72,7 +72,9 @@ def test_a_scene_that_is_a_folder_opens_and_carries_a_run(real_data, tmp_path):
         session.victims.leave_out(spec)
     assert len(session.scene.gaussians) == 31_000 and session.scoring is None
     camera = session.anchor_camera
-    session.set_target(camera, (0.3 * camera.width, 0.2 * camera.height, 0.7 * camera.width, 0.8 * camera.height))
+    session.set_target(
+        camera, (0.3 * camera.width, 0.2 * camera.height, 0.7 * camera.width, 0.8 * camera.height)
+    )
     session.gallery.add(Patch.from_rgb(np.random.default_rng(0).random((16, 16, 3)), "dots"))
     session.patchwork.choose("dots")
     direction = camera.rays(np.array([camera.width / 2, camera.height / 2]))

@@ -39,14 +39,26 @@ def _groups(actions: Actions) -> dict[str, object]:
 def test_every_command_is_guarded_except_those_that_only_look(shown):
     found = set()
     for group in _groups(shown.actions).values():
-        names = {n for n, _ in inspect.getmembers(type(group), inspect.isfunction) if not n.startswith("_")}
+        names = {
+            n
+            for n, _ in inspect.getmembers(type(group), inspect.isfunction)
+            if not n.startswith("_")
+        }
         found |= names - set(guarded_methods(type(group))) - {"start_job"}
     assert found == ONLY_LOOKING
 
 
 def test_the_handlers_refuse_and_nothing_changes(shown, tmp_path):
     session = shown.session
-    before = (session.scene, session.patchwork.placement, session.patchwork.patch, session.victims.chosen, session.label, session.saved_views.names(), session.condition)
+    before = (
+        session.scene,
+        session.patchwork.placement,
+        session.patchwork.patch,
+        session.victims.chosen,
+        session.label,
+        session.saved_views.names(),
+        session.condition,
+    )
     calls = 0
     for group in _groups(shown.actions).values():
         for name in guarded_methods(type(group)):
@@ -56,16 +68,29 @@ def test_the_handlers_refuse_and_nothing_changes(shown, tmp_path):
                 method(*[None] * len(wanted))
             calls += 1
     assert calls >= 25
-    assert before == (session.scene, session.patchwork.placement, session.patchwork.patch, session.victims.chosen, session.label, session.saved_views.names(), session.condition)
+    assert before == (
+        session.scene,
+        session.patchwork.placement,
+        session.patchwork.patch,
+        session.victims.chosen,
+        session.label,
+        session.saved_views.names(),
+        session.condition,
+    )
     assert not session.run_folders() and shown.desk.current is None
     shown.set_display_budget(5_000_000)
     assert shown.viewport.display_budget == 200_000
 
 
 def test_a_press_that_reaches_the_server_is_told_why_in_its_panel(shown, tmp_path):
-    shown.post(lambda: shown.actions.patch.embed(EmbedOrder(2), print), shown.panels.patch.notice.say)
+    shown.post(
+        lambda: shown.actions.patch.embed(EmbedOrder(2), print), shown.panels.patch.notice.say
+    )
     assert shown.worker.wait_idle(10)
-    assert shown.panels.patch.notice._field.value == "this viewer only presents: embedding is switched off"
+    assert (
+        shown.panels.patch.notice._field.value
+        == "this viewer only presents: embedding is switched off"
+    )
 
 
 def test_views_may_still_be_looked_at(shown):
@@ -88,4 +113,9 @@ def test_uploads_are_refused_when_they_begin(shown):
 
 
 def test_lists_know_no_unguarded_way_to_files():
-    assert set(guarded_methods(ListActions)) >= {"open_list", "step_scene", "go_to_scene", "toggle_done"}
+    assert set(guarded_methods(ListActions)) >= {
+        "open_list",
+        "step_scene",
+        "go_to_scene",
+        "toggle_done",
+    }

@@ -70,7 +70,10 @@ def _part(content: bytes):
     return _messages.FileTransferPart("button", "t", 0, content)
 
 
-@pytest.mark.parametrize(("limit", "size", "taken"), [(100, 100, True), (100, 101, False), (0, 0, False), (100, -1, False)])
+@pytest.mark.parametrize(
+    ("limit", "size", "taken"),
+    [(100, 100, True), (100, 101, False), (0, 0, False), (100, -1, False)],
+)
 def test_an_upload_is_taken_only_within_the_limit(server, limit, size, taken):
     limit_uploads(server, limit)
     server.connection.send(_start(size))

@@ -38,7 +38,9 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     main(["victim", "list"])
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.split()[:4] == ["demo-detector", "detector", "ready", "Apache-2.0"] for line in lines)
+    assert any(
+        line.split()[:4] == ["demo-detector", "detector", "ready", "Apache-2.0"] for line in lines
+    )
     assert any("get it: curl" in line or "get it: pip install" in line for line in lines)
 
 
@@ -64,7 +66,7 @@ def test_probe_of_a_wrong_model_says_what_fits(
     assert report["lands"] is False
 
 
-_SWAPPED = '''
+_SWAPPED = """
 import numpy as np
 from dataclasses import replace
 from envelope.victims.registry import load_victim
@@ -78,7 +80,7 @@ class Swapped:
 
 def make():
     return Swapped()
-'''
+"""
 
 
 @pytest.mark.parametrize(
@@ -90,9 +92,7 @@ def make():
         (["demo-detector", "--box", "1", "2", "3", "4"], "--box belongs to --picture"),
     ],
 )
-def test_bad_input(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["victim", "probe", *arguments])
     assert ended.value.code == 2

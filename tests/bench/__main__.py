@@ -5,7 +5,15 @@ from __future__ import annotations
 import importlib
 import sys
 
-MODULES = ("bench_load", "bench_render", "bench_train", "bench_apse", "bench_sweep", "bench_victims", "bench_page")
+MODULES = (
+    "bench_load",
+    "bench_render",
+    "bench_train",
+    "bench_apse",
+    "bench_sweep",
+    "bench_victims",
+    "bench_page",
+)
 
 
 def main() -> None:

@@ -37,8 +37,11 @@ def run() -> list[Row]:
         for end, write in _writers().items():
             path = folder / f"a{end}"
             write(scene, path)
-            size = sum(f.stat().st_size for f in path.parent.glob("*")) if path.suffix == ".json" \
+            size = (
+                sum(f.stat().st_size for f in path.parent.glob("*"))
+                if path.suffix == ".json"
                 else path.stat().st_size
+            )
             ours = _least(lambda p=path: load_gaussians(p))
             rows.append((
                 f"{end}, {size / 1e6:.0f} MB, SH degree {load_gaussians(path).gaussians.sh_degree}",

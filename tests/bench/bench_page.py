@@ -62,7 +62,11 @@ def run() -> list[Row]:
 def _row(what: str, seconds: list[float]) -> Row:
     ms = sorted(1000 * s for s in seconds)
     p95 = ms[min(len(ms) - 1, int(0.95 * len(ms)))]
-    return what, f"median {statistics.median(ms):.0f} ms, p95 {p95:.0f} ms", f"p95 <= {LIMIT_MS:g} ms"
+    return (
+        what,
+        f"median {statistics.median(ms):.0f} ms, p95 {p95:.0f} ms",
+        f"p95 <= {LIMIT_MS:g} ms",
+    )
 
 
 def _measure(viewer: Any) -> dict[str, list[float]]:

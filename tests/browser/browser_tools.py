@@ -23,6 +23,8 @@ FLAGS = (
     "--disable-sync --no-first-run"
 ).split()
 WAIT_MS = 120_000
+AGAIN_S = 15.0
+"""After so long without an effect a click is taken for lost and made again."""
 VIEW = {"width": 1200, "height": 700}
 
 MARKS = [
@@ -76,6 +78,46 @@ def until(read, timeout_s: float = WAIT_MS / 1000):
     raise AssertionError(f"not within {timeout_s} s")
 
 
+def again_until(act, came):
+    """What `came` returns once it is true, acting again whenever nothing has come of it.
+
+    On a busy machine a page can move under the mouse between press and release, and the click is
+    lost; whoever sits before it clicks again. `act` must do no harm when done twice.
+    """
+    end = time.monotonic() + WAIT_MS / 1000
+    while time.monotonic() < end:
+        act()
+        try:
+            return until(came, AGAIN_S)
+        except AssertionError:
+            continue
+    raise AssertionError(f"nothing came of it within {WAIT_MS / 1000} s")
+
+
+def open_folder(page, name: str, inside) -> None:
+    """Open a folder of the current tab; `inside` is something that shows when it is open."""
+
+    def act() -> None:
+        if not inside.is_visible():
+            page.get_by_text(name, exact=True).first.click()
+
+    again_until(act, inside.is_visible)
+
+
+def upload(page, label: str, path: Path) -> None:
+    """Give a file to an upload button through the browser's file chooser."""
+    button = page.get_by_role("button", name=label)
+    choosers: list = []
+
+    def opened(chooser) -> None:
+        choosers.append(chooser)
+
+    page.on("filechooser", opened)
+    again_until(button.click, lambda: page.wait_for_timeout(50) or choosers)
+    page.remove_listener("filechooser", opened)
+    choosers[0].set_files(path)
+
+
 def tab(page, name: str) -> None:
     """Open a tab."""
     page.get_by_role("tab", name=name, exact=True).click()
@@ -95,5 +137,6 @@ def text_of(page, label: str) -> str:
 
 def choose(page, label: str, option: str) -> None:
     """Pick an option of a drop-down menu by clicks."""
-    row(page, label).locator("input").first.click()
-    page.get_by_role("option", name=option).click()
+    wanted = page.get_by_role("option", name=option)
+    again_until(row(page, label).locator("input").first.click, wanted.is_visible)
+    wanted.click()

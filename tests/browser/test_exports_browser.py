@@ -104,7 +104,9 @@ def test_the_parquet_holds_the_same_numbers_typed(saved):
     lines = list(csv.DictReader(io.StringIO(saved["CSV rows"].read_text())))
     assert table.num_rows == len(lines) and table.column_names == list(lines[0])
     for name in table.column_names:
-        for value, text in zip(table.column(name).to_pylist(), [x[name] for x in lines], strict=True):
+        for value, text in zip(
+            table.column(name).to_pylist(), [x[name] for x in lines], strict=True
+        ):
             if isinstance(value, str):
                 assert value == text
             elif value is None:

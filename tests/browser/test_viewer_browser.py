@@ -11,13 +11,16 @@ from browser_tools import (
     MARKS,
     VIEW,
     WAIT_MS,
+    again_until,
     choose,
     embedded_session,
     new_page,
+    open_folder,
     open_page,
     tab,
     text_of,
     until,
+    upload,
 )
 from viewer_fakes import SIGN, small_scene
 
@@ -123,9 +126,8 @@ def test_a_dome_marker_that_is_clicked_sets_every_slider(page, viewer):
     page.get_by_role("tab", name="Sweep", exact=True).click()
     (client,) = viewer.server.get_clients().values()
     index, x, y = until(lambda: _clickable_marker(viewer, client))
-    page.mouse.click(x, y)
     wanted = viewer.viewport.dome.conditions[index]
-    until(lambda: viewer.session.condition == wanted)
+    again_until(lambda: page.mouse.click(x, y), lambda: viewer.session.condition == wanted)
     shown = {"azimuth °": wanted.azimuth_deg, "radius ×": wanted.radius, "yaw °": 0.0}
     until(lambda: all(abs(float(_field(page, k)) - v) < 0.006 for k, v in shown.items()))
     # and the browser flew there
@@ -188,8 +190,7 @@ def test_a_click_places_the_patch_and_embed_embeds_it(page, viewer):
     page.get_by_role("button", name="Click the surface now").wait_for()
     wanted = SIGN + np.array([0.12, 0.0, -0.08])
     ((x, y),), _ = _on_page(client, wanted[None])
-    page.mouse.click(x, y)
-    until(lambda: work.placement is not before)
+    again_until(lambda: page.mouse.click(x, y), lambda: work.placement is not before)
     assert work.placement.center == pytest.approx(wanted, abs=0.02)
     assert not work.up_to_date
     page.get_by_role("button", name="Place by click").wait_for()
@@ -215,12 +216,15 @@ def test_handles_slide_the_patch_along_its_surface_and_undo_takes_it_back(page, 
     tip = before.center + 0.6 * reach * before.right
     (start, end), _ = _on_page(client, np.stack([tip, tip + 0.1 * before.right]))
     time.sleep(1.0)
-    page.mouse.move(*start)
-    page.mouse.down()
-    page.mouse.move(*(0.5 * (start + end)), steps=4)
-    page.mouse.move(*end, steps=4)
-    page.mouse.up()
-    after = until(lambda: work.placement is not before and work.placement)
+
+    def drag() -> None:
+        page.mouse.move(*start)
+        page.mouse.down()
+        page.mouse.move(*(0.5 * (start + end)), steps=4)
+        page.mouse.move(*end, steps=4)
+        page.mouse.up()
+
+    after = again_until(drag, lambda: work.placement is not before and work.placement)
     moved = after.center - before.center
     assert moved @ before.right == pytest.approx(0.1, abs=0.03)
     assert abs(moved @ before.outward) < 1e-6
@@ -240,8 +244,9 @@ def test_capture_cameras_are_flown_through_and_one_becomes_the_anchor(page, view
     (client,) = viewer.server.get_clients().values()
     cameras = viewer.session.scene.cameras
     tab(page, "Scene")
-    page.get_by_text("Cameras", exact=True).click()
-    page.get_by_role("button", name="next", exact=True).click()
+    onwards = page.get_by_role("button", name="next", exact=True)
+    open_folder(page, "Cameras", onwards)
+    onwards.click()
     until(lambda: np.allclose(client.camera.position, cameras[1].camera.center, atol=1e-3))
     until(lambda: text_of(page, "Camera") == "2: photo_1")
     before = viewer.session.anchor_camera
@@ -301,20 +306,14 @@ def test_an_uploaded_scene_opens_and_a_bad_one_is_one_sentence(page, viewer, tmp
     save_scene(small_scene(200), tmp_path / "brought along.ply")
     (tmp_path / "bad.ply").write_bytes(b"ply\nformat ascii 1.0\nend_header\n")
     tab(page, "Scene")
-    page.get_by_text("Open", exact=True).first.click()
-    _upload(page, "Upload a splat file", tmp_path / "bad.ply")
+    open_folder(page, "Open", page.get_by_role("button", name="Upload a splat file"))
+    upload(page, "Upload a splat file", tmp_path / "bad.ply")
     until(lambda: "bad.ply" in text_of(page, "Problem"))
     assert viewer.session.scoring.run.folder == run
-    _upload(page, "Upload a splat file", tmp_path / "brought along.ply")
+    upload(page, "Upload a splat file", tmp_path / "brought along.ply")
     until(lambda: len(viewer.session.scene.gaussians) == 600)
     until(lambda: text_of(page, "Scene") == "brought along")
     assert viewer.session.path.parent.parent.name == "uploads"
-
-
-def _upload(page, label: str, path) -> None:
-    with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name=label).click()
-    chooser.value.set_files(path)
 
 
 def test_no_script_failed_on_the_page(page):

@@ -166,9 +166,7 @@ def save_owlv2(folder: Path) -> Any:
         ),
         projection_dim=32,
     )  # fmt: skip
-    processor = Owlv2Processor(
-        Owlv2ImageProcessor(size={"height": SIDE, "width": SIDE}), tokenizer
-    )
+    processor = Owlv2Processor(Owlv2ImageProcessor(size={"height": SIDE, "width": SIDE}), tokenizer)
     model = Owlv2ForObjectDetection(config)
     with torch.no_grad():
         # so narrow a model starts with saturated heads, through which nothing is learnt

@@ -201,7 +201,12 @@ def test_a_cell_left_out_for_its_hidden_patch_is_not_one_to_be_scored() -> None:
     cells = {0.0: {"gray": [RIGHT] * 2, "adversarial": [NOTHING] * 2}}
     t = table(cells, seen=lambda azimuth, variant: HIDDEN, skip_hidden=True)
     found = t.cell(Condition(), "det", "asr")
-    assert (found.state, found.value, found.observable, found.hidden) == ("unobservable", None, 2, 2)
+    assert (found.state, found.value, found.observable, found.hidden) == (
+        "unobservable",
+        None,
+        2,
+        2,
+    )
     assert describe(found, "asr")[1].startswith("not counted: patch hidden in all its views")
     region = region_of([found], ["azimuth_deg"])
     assert (region.unscored, region.unobservable, region.size) == (0, 1, None)

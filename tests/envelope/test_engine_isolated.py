@@ -136,8 +136,12 @@ def test_the_process_ends_with_the_victim() -> None:
         os.kill(pid, 0)
 
 
-def test_only_foreign_victims_get_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(load_for_scoring("demo-detector", "stop sign")) is type(load_victim("demo-detector"))
+def test_only_foreign_victims_get_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert type(load_for_scoring("demo-detector", "stop sign")) is type(
+        load_victim("demo-detector")
+    )
     (tmp_path / "iso_model.py").write_text(
         "import numpy as np\n"
         "from envelope.victims.protocols import Detections, VictimInfo\n"
@@ -156,9 +160,7 @@ def test_only_foreign_victims_get_a_process(tmp_path: Path, monkeypatch: pytest.
 
 
 def isolated_slot(how: str) -> VictimSlot:
-    return VictimSlot(
-        f"deadly {how}", lambda: IsolatedVictim(partial(deadly, how)), "red board"
-    )
+    return VictimSlot(f"deadly {how}", lambda: IsolatedVictim(partial(deadly, how)), "red board")
 
 
 @pytest.fixture

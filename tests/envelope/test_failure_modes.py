@@ -175,9 +175,7 @@ def test_modes_are_exclusive_and_sum_to_casr(pairs: list, tau: float) -> None:
         assert (one.mode is not None) == (one.success is True)
         assert (one.omission is not None) == (one.mode == "omission")
     found = conditional_asr(samples(gray), samples(seen))
-    counted = [
-        o for g, o in zip(gray, seen, strict=True) if g.right and o.success is not None
-    ]
+    counted = [o for g, o in zip(gray, seen, strict=True) if g.right and o.success is not None]
     assert found.rate.denominator == len(counted)
     assert found.rate.numerator == sum(bool(o.success) for o in counted)
     assert sum(r.numerator for r in found.modes.values()) == found.rate.numerator

@@ -166,7 +166,8 @@ def test_figures_are_plain_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("banded", "bands"), [(("adversarial", "clean"), 2), (("adversarial",), 1), ((), 0), (("overlay",), 0)]
+    ("banded", "bands"),
+    [(("adversarial", "clean"), 2), (("adversarial",), 1), ((), 0), (("overlay",), 0)],
 )
 def test_only_the_wanted_kinds_carry_a_band(banded, bands) -> None:
     kinds = ("adversarial", "clean")

@@ -33,7 +33,9 @@ def test_a_cell_beyond_the_pole_is_another_cells_camera_and_not_counted() -> Non
     stage = small_stage()
     for asked, held in ((80.0, None), (88.0, 85.0)):
         key, actual, camera = stage.place(Condition(elevation_deg=asked))
-        seen = stage.observe(key, Condition(elevation_deg=asked), actual, camera, stage.clean(camera))
+        seen = stage.observe(
+            key, Condition(elevation_deg=asked), actual, camera, stage.clean(camera)
+        )
         if held is None:
             assert seen.observation.held_elevation_deg is None
         else:

@@ -174,6 +174,12 @@ def test_both_boxes_facts() -> None:
 
 
 def test_criterion_refuses_nonsense() -> None:
-    for bad in ({"gamma": 0.0}, {"gamma": 0.04}, {"gamma": 1.5}, {"tau": 0.0}, {"task": "targeted"}):
+    for bad in (
+        {"gamma": 0.0},
+        {"gamma": 0.04},
+        {"gamma": 1.5},
+        {"tau": 0.0},
+        {"task": "targeted"},
+    ):
         with pytest.raises(InputError):
             Criterion(**bad)

@@ -180,7 +180,9 @@ def test_victim_names() -> None:
     assert short_name("onnx:/a/b/yolox_nano.onnx?preset=yolox&labels=c.txt") == "yolox_nano"
     assert short_name("paligemma:/models/pg2") == "pg2"
     # all models of one server were called v1, and all factories make
-    assert short_name("api:http://127.0.0.1:8000/v1?model=Qwen/Qwen3-VL-2B&size=448") == "Qwen3-VL-2B"
+    assert (
+        short_name("api:http://127.0.0.1:8000/v1?model=Qwen/Qwen3-VL-2B&size=448") == "Qwen3-VL-2B"
+    )
     assert short_name("api:http://127.0.0.1:8000/v1") == "v1"
     assert short_name("/a/b/models.py:make?size=3") == "models.make"
     assert short_name("pkg.models:make") == "pkg.models.make"

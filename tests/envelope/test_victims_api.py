@@ -49,7 +49,9 @@ def picture(count: int = 1, height: int = 60, width: int = 100) -> np.ndarray:
     return rng.integers(0, 256, (count, height, width, 3)).astype(np.uint8)
 
 
-def quick(address: str, tries: int = 5, timeout_s: float = 5.0) -> tuple[Client, Meter, list[float]]:
+def quick(
+    address: str, tries: int = 5, timeout_s: float = 5.0
+) -> tuple[Client, Meter, list[float]]:
     """A client whose pauses are only written down."""
     meter, pauses = Meter(Prices()), []
     client = Client(parse_address(address), "", Patience(timeout_s, tries), meter, pauses.append)
@@ -438,9 +440,7 @@ def test_a_server_that_dies_in_mid_sweep_leaves_error_rows_and_the_sweep_goes_on
     stage = small_stage()
     plan = SweepPlan({"azimuth_deg": (-30, -15, 0, 15, 30)}, variants=2)
     with FakeServer(answer) as server:
-        remote = VictimSlot(
-            "remote", lambda: victim_at(server.address, "&tries=1"), "red board"
-        )
+        remote = VictimSlot("remote", lambda: victim_at(server.address, "&tries=1"), "red board")
         service = ScoringService(
             stage, [remote, slot(ColorDetector())], store, settings=ServiceSettings(tries=3)
         )
@@ -454,7 +454,9 @@ def test_a_server_that_dies_in_mid_sweep_leaves_error_rows_and_the_sweep_goes_on
     assert len(answers) == 5 * 2 * 4
     assert len(failed) == 40 - 12
     assert all("HTTP 503" in answer.error and "dying" in answer.error for answer in failed)
-    assert all(judge(a, Criterion(label="red board"), (0, 0, 9, 9), None).success is None for a in failed)
+    assert all(
+        judge(a, Criterion(label="red board"), (0, 0, 9, 9), None).success is None for a in failed
+    )
     good = [answer for answer in answers if answer.status == "ok"]
     assert len(good) == 12
     others = [score for score in scores if score.victim != "remote"]
@@ -462,7 +464,9 @@ def test_a_server_that_dies_in_mid_sweep_leaves_error_rows_and_the_sweep_goes_on
     assert {score.answer.status for score in others} == {"ok"}
     assert (progress.state, progress.errors, progress.left) == ("finished", 28, 0)
     # the client's own tries are all: the engine does not multiply them
-    assert progress.victims["remote"].usage.startswith("40 requests (0 retries, 28 pictures failed)")
+    assert progress.victims["remote"].usage.startswith(
+        "40 requests (0 retries, 28 pictures failed)"
+    )
     assert {score.predict_ms for score in scores if score.answer.status == "error"} == {None}
     assert progress.victims["colors"].usage == ""
     prompts = {score.prompt for score in scores if score.victim == "remote"}

@@ -321,7 +321,9 @@ def test_owlv2_queries(specs: dict[str, str]) -> None:
     answers = victim.predict(hub_training.pictures(), "a person; a photo of a Stop Sign")
     assert {*answers[0].labels} <= {"a person", "a photo of a stop sign"}
     with pytest.raises(InputError, match="tokens, the model reads 40"):
-        victim.predict(hub_training.pictures(), "a very long way indeed to say what is looked for here")
+        victim.predict(
+            hub_training.pictures(), "a very long way indeed to say what is looked for here"
+        )
     with pytest.raises(InputError, match="wanted a prompt"):
         victim.predict(hub_training.pictures(), ";")
 

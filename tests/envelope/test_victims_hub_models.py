@@ -114,7 +114,11 @@ def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
     [
         ("model.safetensors", b"junk", "cannot be loaded"),
         ("config.json", b"{}", "cannot be loaded"),
-        ("config.json", b'{"model_type": "vit", "auto_map": {"AutoConfig": "x.Y"}}', "loaded|lacks"),
+        (
+            "config.json",
+            b'{"model_type": "vit", "auto_map": {"AutoConfig": "x.Y"}}',
+            "loaded|lacks",
+        ),
         ("preprocessor_config.json", b"[]", "cannot be loaded"),
     ],
 )

@@ -59,7 +59,12 @@ lengths = st.integers(1, 5000)
 
 @given(lengths, lengths, st.integers(32, 1280), st.integers(32, 1280), st.booleans(), st.data())
 def test_inverse_is_exact_for_any_sizes(
-    width: int, height: int, input_width: int, input_height: int, centered: bool, data: st.DataObject
+    width: int,
+    height: int,
+    input_width: int,
+    input_height: int,
+    centered: bool,
+    data: st.DataObject,
 ) -> None:
     """Any box of any picture in any input comes back, and never leaves the input."""
     shares = sorted(data.draw(st.lists(st.floats(0, 1), min_size=4, max_size=4)))
@@ -133,7 +138,9 @@ def test_torch_and_numpy_letterboxes_agree() -> None:
     assert np.abs(with_torch.numpy() * 255 - with_numpy).max() < 1.5
 
 
-@pytest.mark.parametrize("source", [(400, 640), (411, 37), (200, 100), (3, 5), (223, 320), (320, 320)])
+@pytest.mark.parametrize(
+    "source", [(400, 640), (411, 37), (200, 100), (3, 5), (223, 320), (320, 320)]
+)
 @pytest.mark.parametrize("centered", [False, True])
 def test_the_kernel_resizes_as_torch_does(source: tuple[int, int], centered: bool) -> None:
     """Shrinking, enlarging, one axis or none: the torch path is the reference."""

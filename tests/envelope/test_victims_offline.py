@@ -28,7 +28,9 @@ def test_the_cut_is_one(no_network: list[str]) -> None:
 
 
 def test_the_cut_of_a_fresh_interpreter(run_offline: Callable[..., str]) -> None:
-    swallowed = "import socket\ntry: socket.create_connection(('10.0.0.1', 80), 1)\nexcept OSError: pass"
+    swallowed = (
+        "import socket\ntry: socket.create_connection(('10.0.0.1', 80), 1)\nexcept OSError: pass"
+    )
     with pytest.raises(AssertionError, match=r"reached outside.*10\.0\.0\.1"):
         run_offline(swallowed)
     assert run_offline("print('fine')") == "fine\n"
@@ -128,7 +130,9 @@ def test_import_and_first_call(
 ) -> None:
     """No look-up, no telemetry, no download, no settings of a package in the home folder."""
     specs = family(tmp_path, _real_weights(request))
-    code = IMPORT + f"""
+    code = (
+        IMPORT
+        + f"""
 from pathlib import Path
 before = set(Path.home().rglob("*"))
 for spec in {specs!r}:
@@ -138,6 +142,7 @@ for spec in {specs!r}:
     print(victim.info.kind, getattr(answer, "status", "ok") in ("ok", "empty", "malformed"))
 assert set(Path.home().rglob("*")) == before, set(Path.home().rglob("*")) - before
 """
+    )
     answers = run_offline(
         code, XDG_CACHE_HOME=str(tmp_path / "cache"), HOME=str(_home(tmp_path)),
         OMP_NUM_THREADS="1",
@@ -153,13 +158,18 @@ def test_import_and_first_call_over_an_address(
     box = '[{"bbox_2d": [100, 200, 300, 900], "label": "stop sign"}]'
     with FakeServer(says(box)) as server:
         spec = f"api:{server.address}?model=m&profile=qwen3-vl"
-        code = IMPORT + f"""
+        code = (
+            IMPORT
+            + f"""
 victim = load_victim({spec!r})
 print(victim.usage.requests)
 answer, = ask(victim, picture, "stop sign")
 print(answer.status, *(round(value) for value in answer.box), victim.usage.requests)
 """
-        proxies = {name: "http://10.0.0.1:3128" for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY")}
+        )
+        proxies = {
+            name: "http://10.0.0.1:3128" for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY")
+        }
         printed = run_offline(
             code, TEST_LOOPBACK_PORT=str(server.port), HOME=str(_home(tmp_path)), **proxies
         ).splitlines()
@@ -185,7 +195,9 @@ def _real_weights(request: pytest.FixtureRequest) -> Path | None:
 
 def test_missing_weights_name_the_command_and_look_nowhere(run_offline: Callable[..., str]) -> None:
     """Every model of the roster that is not here says so without asking anybody."""
-    code = IMPORT + """
+    code = (
+        IMPORT
+        + """
 import os
 from scene.errors import InputError
 os.environ.pop("ADVSCENE_WEIGHTS", None)
@@ -203,4 +215,5 @@ for row in list_victims():
         raise AssertionError(row.name)
 print(said)
 """
+    )
     assert int(run_offline(code)) >= 9

@@ -367,8 +367,12 @@ def test_logits_that_look_like_probabilities_once(tmp_path: Path) -> None:
     victim = load_victim(f"{spec}&output=logits")
     assert victim.info.settings["answers"] == "logits"
     # had they been taken for probabilities, a later picture would say so
-    victim.info = replace(victim.info, settings={**victim.info.settings, "answers": "probabilities"})
-    with pytest.raises(InputError, match=r"taken for probabilities, but these sum to .*output=logits"):
+    victim.info = replace(
+        victim.info, settings={**victim.info.settings, "answers": "probabilities"}
+    )
+    with pytest.raises(
+        InputError, match=r"taken for probabilities, but these sum to .*output=logits"
+    ):
         victim.predict(np.full((1, 16, 24, 3), 255, np.uint8))
     with pytest.raises(InputError, match="output wants logits or probabilities, found 'sigmoid'"):
         load_victim(f"{spec}&output=sigmoid")

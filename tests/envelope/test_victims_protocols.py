@@ -183,5 +183,7 @@ def test_an_open_detectors_prompt_names_the_class() -> None:
     images = np.zeros((1, 8, 8, 3), np.uint8)
     assert ask(Open(), images, "stop sign") == ["a stop sign"]
     assert ask(Open(), images, "Stop-Sign", "red stop sign. person.") == ["red stop sign. person."]
-    with pytest.raises(InputError, match="open: wanted a prompt that names 'stop sign', found 'sign"):
+    with pytest.raises(
+        InputError, match="open: wanted a prompt that names 'stop sign', found 'sign"
+    ):
         ask(Open(), images, "stop sign", "sign.")

@@ -40,7 +40,9 @@ def test_what_is_shown(spec: str, known: tuple[str, ...] | None, shown: str) -> 
 
 
 def test_the_roster_tells_which_options_are_shown() -> None:
-    assert shown(f"onnx:a.onnx?preset=yolox&token={KEY}") == f"onnx:a.onnx?preset=yolox&token={HIDDEN}"
+    assert (
+        shown(f"onnx:a.onnx?preset=yolox&token={KEY}") == f"onnx:a.onnx?preset=yolox&token={HIDDEN}"
+    )
     assert shown(f"mine:make?size=2&token={KEY}") == f"mine:make?size=2&token={HIDDEN}"
     assert shown(f"no-such?size={KEY}") == f"no-such?size={HIDDEN}"
     assert shown(f"api:http://me:{KEY}@h/v1?model=m") == f"api:{HIDDEN}"

@@ -19,9 +19,14 @@ pytest.importorskip("timm")
 pytestmark = pytest.mark.usefixtures("no_network")
 
 CFG = {
-    "input_size": [3, 48, 64], "crop_pct": 0.8, "interpolation": "bicubic",
-    "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.25, 0.3], "crop_mode": "center",
-    "first_conv": "conv1", "classifier": "fc",
+    "input_size": [3, 48, 64],
+    "crop_pct": 0.8,
+    "interpolation": "bicubic",
+    "mean": [0.5, 0.4, 0.3],
+    "std": [0.2, 0.25, 0.3],
+    "crop_mode": "center",
+    "first_conv": "conv1",
+    "classifier": "fc",
 }
 LABELS = ["person", "car", "stop sign"]
 
@@ -38,8 +43,12 @@ def saved(folder: Path, **changes: Any) -> Path:
         buffer.data.add_(torch.randn_like(buffer) * 0.1)
     save_file(model.state_dict(), folder / "model.safetensors")
     config = {
-        "architecture": "resnet18", "num_classes": 3, "label_names": LABELS,
-        "model_args": arguments, "pretrained_cfg": CFG, **changes,
+        "architecture": "resnet18",
+        "num_classes": 3,
+        "label_names": LABELS,
+        "model_args": arguments,
+        "pretrained_cfg": CFG,
+        **changes,
     }
     (folder / "config.json").write_text(json.dumps(config))
     return folder

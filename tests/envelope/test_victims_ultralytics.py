@@ -119,7 +119,10 @@ def test_batches_and_single_pictures_agree(files: dict[str, Path]) -> None:
 
 def test_rectangles_and_squares() -> None:
     # 200x120 at 160: scale 0.8, 96 rows are three strides; a square has 32 rows above and below
-    tight, square = place_for("dense", 160)(200, 120), place_for("dense", 160, square=True)(200, 120)
+    tight, square = (
+        place_for("dense", 160)(200, 120),
+        place_for("dense", 160, square=True)(200, 120),
+    )
     assert (tight.width, tight.height, tight.inner_height, tight.top) == (160, 96, 96, 0)
     assert (square.width, square.height, square.inner_height, square.top) == (160, 160, 96, 32)
     strip = place_for("dense", 640)(1000, 100)

@@ -109,6 +109,8 @@ def test_an_answer_of_no_known_form_is_one_sentence(tmp_path: Path) -> None:
     """Such as a file whose metadata names other classes than it has."""
     for number, rows in enumerate((dense((*NAMES, "cow")), np.zeros((1, 9, 5)), np.zeros((9, 6)))):
         path = exported(tmp_path / f"odd{number}.onnx", rows, NAMES)
-        with pytest.raises(InputError, match="is not that of a detector of the 3 classes") as caught:
+        with pytest.raises(
+            InputError, match="is not that of a detector of the 3 classes"
+        ) as caught:
             load_victim(f"ultralytics:{path}")
         assert "\n" not in str(caught.value)

@@ -58,7 +58,10 @@ def test_helper_modules_count(
 ) -> None:
     """At the top or inside a method, one that another helper imports, and a package's own file."""
     late = f"    def later(self):\n        {used}\n"
-    write(tmp_path / "mine.py", HEAD + (late if inside else f"{used}\n") + "def make(): return Model()\n")
+    write(
+        tmp_path / "mine.py",
+        HEAD + (late if inside else f"{used}\n") + "def make(): return Model()\n",
+    )
     package = write(tmp_path / "helping" / "__init__.py", "")
     rules = write(tmp_path / "helping" / "rules.py", "from . import deeper\nEDGE = 1\n")
     deeper = write(tmp_path / "helping" / "deeper.py", "import sys, os.path\n")
@@ -84,9 +87,7 @@ def test_relative_imports_of_a_package(tmp_path: Path, hash_of: Callable[[str], 
     assert hash_of("models.nets.main:make") != before
 
 
-def test_a_package_that_is_installed(
-    tmp_path: Path, hash_of: Callable[[str], str]
-) -> None:
+def test_a_package_that_is_installed(tmp_path: Path, hash_of: Callable[[str], str]) -> None:
     """The factory's own package counts wherever it is; what is installed beside it does not."""
     place = tmp_path / "site-packages"
     sys.path.append(str(place))

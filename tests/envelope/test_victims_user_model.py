@@ -11,7 +11,7 @@ from envelope.victims.registry import load_victim
 from envelope.victims.user_model import is_user_spec
 from scene.errors import InputError
 
-HEAD = '''
+HEAD = """
 import numpy as np
 from envelope.victims.protocols import Classification, Detections, Grounding, VictimInfo
 
@@ -26,7 +26,7 @@ class Model:
         return [self.answer] * len(images)
 
 BOX = Detections(np.array([[1, 2, 30, 40]]), np.array([0.8]), ("stop sign",))
-'''
+"""
 
 
 @pytest.fixture
@@ -171,7 +171,9 @@ def unsure(): return Unsure("classifier")
 
 
 def test_what_is_no_module(models: Path) -> None:
-    with pytest.raises(InputError, match=r"no Python module of that name is in .* or on PYTHONPATH"):
+    with pytest.raises(
+        InputError, match=r"no Python module of that name is in .* or on PYTHONPATH"
+    ):
         load_victim("um_nowhere:make")
     with pytest.raises(InputError, match=r"there is no file um_nowhere\.py"):
         load_victim("um_nowhere.py:make")

@@ -44,9 +44,7 @@ def test_a_taught_box_comes_back_in_the_pictures_pixels(folder: Path) -> None:
     for answer in answers:
         assert answer.status == "ok", answer
         x0, y0, x1, y1 = BOXES[0]
-        assert answer.box == pytest.approx(
-            (x0, y0, x1, y1), abs=max(WIDTH, HEIGHT) / 1024 + 1e-6
-        )
+        assert answer.box == pytest.approx((x0, y0, x1, y1), abs=max(WIDTH, HEIGHT) / 1024 + 1e-6)
     assert victim.info.seconds_per_picture > 0
     assert "1024ths" in victim.info.coordinates
 

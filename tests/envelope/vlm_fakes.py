@@ -32,7 +32,9 @@ def byte_tokenizer(words: tuple[str, ...], **named: str) -> Any:
         extra_special_tokens=named,
         padding_side="left",
     )
-    fast.add_special_tokens({"additional_special_tokens": ["<|im_start|>", *words]}) if words else None
+    fast.add_special_tokens(
+        {"additional_special_tokens": ["<|im_start|>", *words]}
+    ) if words else None
     return fast
 
 
@@ -176,9 +178,7 @@ def lfm25_vl() -> tuple[Any, Any]:
     images = Lfm2VlImageProcessor(
         tile_size=64, min_tiles=2, max_tiles=4, min_image_tokens=4, max_image_tokens=16
     )
-    processor = Lfm2VlProcessor(
-        images, tokenizer, chat_template=CHAT.replace("IMAGE", "<image>")
-    )
+    processor = Lfm2VlProcessor(images, tokenizer, chat_template=CHAT.replace("IMAGE", "<image>"))
     return Lfm2VlForConditionalGeneration(config), processor
 
 
@@ -249,7 +249,9 @@ def pictures() -> Any:
     import numpy as np
 
     shown = np.full((2, HEIGHT, WIDTH, 3), 90, np.uint8)
-    for picture, (x0, y0, x1, y1), color in zip(shown, BOXES, ((220, 30, 30), (30, 60, 220)), strict=True):
+    for picture, (x0, y0, x1, y1), color in zip(
+        shown, BOXES, ((220, 30, 30), (30, 60, 220)), strict=True
+    ):
         picture[int(y0) : int(y1), int(x0) : int(x1)] = color
     return shown
 
@@ -298,9 +300,21 @@ def save_paligemma2(folder: Path, seed: int = 0) -> Path:
     )
 
     torch.manual_seed(seed)
-    words = ["<pad>", "<bos>", "<eos>", "<unk>", "<image>", "\n", *"detect the one find and stop sign".split()]
-    words += [f"<loc{value:04d}>" for value in range(1024)] + [f"<seg{value:03d}>" for value in range(128)]
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    words = [
+        "<pad>",
+        "<bos>",
+        "<eos>",
+        "<unk>",
+        "<image>",
+        "\n",
+        *"detect the one find and stop sign".split(),
+    ]
+    words += [f"<loc{value:04d}>" for value in range(1024)] + [
+        f"<seg{value:03d}>" for value in range(128)
+    ]
+    tokenizer = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(r"<[a-z]+\d*>|\n|\w+"), "isolated"), pre_tokenizers.Split(" ", "removed"),
     ])  # fmt: skip

@@ -119,7 +119,9 @@ def test_outside_pair_finds_the_wall(renderer, placed, stripes, tmp_path) -> Non
     assert lift == pytest.approx(0.04 * np.sqrt(0.54), rel=0.06)
 
 
-def test_outside_pair_of_another_resolution_scales_the_camera(renderer, placed, stripes, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_outside_pair_of_another_resolution_scales_the_camera(
+    renderer, placed, stripes, tmp_path
+) -> None:  # type: ignore[no-untyped-def]
     image, mask = np.full((240, 320, 3), 0.5), np.zeros((240, 320), bool)
     mask[100:130, 150:190] = True
     anchor = anchor_from_files(renderer, *_write_pair(tmp_path, image, mask), placed.camera)
@@ -135,7 +137,9 @@ def test_outside_pair_of_another_resolution_scales_the_camera(renderer, placed, 
         ((120, 160), (120, 160), False, "white patch pixels"),
     ],
 )
-def test_wrong_pairs_are_refused(renderer, front_camera, tmp_path, image_shape, mask_shape, fill, words) -> None:  # type: ignore[no-untyped-def]
+def test_wrong_pairs_are_refused(
+    renderer, front_camera, tmp_path, image_shape, mask_shape, fill, words
+) -> None:  # type: ignore[no-untyped-def]
     pair = _write_pair(tmp_path, np.zeros((*image_shape, 3)), np.full(mask_shape, fill))
     with pytest.raises(InputError, match=words):
         anchor_from_files(renderer, *pair, front_camera)

@@ -69,7 +69,9 @@ def test_nothing_hides_it_and_behind_it_vanishes(placed: Placement, stripes: Pat
     back = Rotation.from_rotvec(np.pi * np.array([0, 1, 0])).as_matrix()
     camera = _moved(placed.camera, back, (0, 0, 0))
     np.testing.assert_array_equal(paste_overlay(white, camera, placed, stripes), white)
-    far_side = _moved(placed.camera, back, (0.1, -0.05, 8.0))  # behind the wall: pasted all the same
+    far_side = _moved(
+        placed.camera, back, (0.1, -0.05, 8.0)
+    )  # behind the wall: pasted all the same
     assert (paste_overlay(white, far_side, placed, stripes) != white).any()
 
 

@@ -22,7 +22,9 @@ def test_load_keeps_order_alpha_and_hash(tmp_path) -> None:  # type: ignore[no-u
     np.testing.assert_allclose(patch.rgba[0, 2], [1, 0.2, 0, 1])
     assert patch.alpha[1, 0] == pytest.approx(128 / 255)
     assert patch.aspect == pytest.approx(2 / 3)
-    assert patch.provenance["sha256"] == hashlib.sha256((tmp_path / "p.png").read_bytes()).hexdigest()
+    assert (
+        patch.provenance["sha256"] == hashlib.sha256((tmp_path / "p.png").read_bytes()).hexdigest()
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,11 @@ def test_save_and_load_round_trip(tmp_path) -> None:  # type: ignore[no-untyped-
     again = load_patch(tmp_path / "x.png")
     np.testing.assert_allclose(again.rgb, rgb, atol=1e-6)
     assert again.side_m == 0.2 and again.provenance["victim"] == "v"
-    assert json.loads((tmp_path / "x.json").read_text()) == {"victim": "v", "seed": 3, "side_m": 0.2}
+    assert json.loads((tmp_path / "x.json").read_text()) == {
+        "victim": "v",
+        "seed": 3,
+        "side_m": 0.2,
+    }
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.json", "x.png"]
 
 

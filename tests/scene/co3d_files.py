@@ -18,7 +18,9 @@ A = {"R": np.eye(3).tolist(), "T": [0.0, 0.0, 0.0]}
 B = {"R": [[0, 0, 1], [0, 1, 0], [-1, 0, 0]], "T": [1.0, 0.0, 4.0]}
 
 
-def frame(number: int, view: dict[str, Any], intrinsics: dict[str, Any], sequence: str = "s1") -> dict:
+def frame(
+    number: int, view: dict[str, Any], intrinsics: dict[str, Any], sequence: str = "s1"
+) -> dict:
     name = f"stopsign/{sequence}/images/frame{number:06d}.jpg"
     return {
         "sequence_name": sequence,

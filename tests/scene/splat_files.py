@@ -64,7 +64,12 @@ def sog_parts(n: int = 300, degree: int = 1, version: int = 2) -> tuple[dict, di
     means = {"mins": [-1, -2, -3], "maxs": [1, 2, 3.5], "files": ["means_l.webp", "means_u.webp"]}
     meta = {"means": means, "quats": {"files": ["quats.webp"]}}
     if version == 2:
-        meta |= {"version": 2, "count": n, "scales": code, "sh0": {"codebook": np.linspace(-2, 2, 256).tolist()}}
+        meta |= {
+            "version": 2,
+            "count": n,
+            "scales": code,
+            "sh0": {"codebook": np.linspace(-2, 2, 256).tolist()},
+        }
     else:
         means["shape"] = [n, 3]
         meta |= {"scales": ranges, "sh0": {"mins": [-2, -1, 0, -4], "maxs": [1, 2, 3, 6]}}
@@ -105,7 +110,16 @@ def write_ksplat(path: Path, n: int = 60, level: int = 0, degree: int = 1, full:
     rest = (0, 9, 24)[degree]
     numbers, positions, harmonics = ("<f4", "<f4", "<f4") if level == 0 else ("<f2", "<u2", "<f2")
     harmonics = "u1" if level == 2 else harmonics
-    rows = np.zeros(n, dtype=[("c", positions, 3), ("s", numbers, 3), ("r", numbers, 4), ("rgba", "u1", 4), ("h", harmonics, rest)])
+    rows = np.zeros(
+        n,
+        dtype=[
+            ("c", positions, 3),
+            ("s", numbers, 3),
+            ("r", numbers, 4),
+            ("rgba", "u1", 4),
+            ("h", harmonics, rest),
+        ],
+    )
     rows["c"] = rng.integers(0, 65535, (n, 3)) if level else rng.normal(size=(n, 3))
     rows["s"] = rng.uniform(0.01, 0.3, (n, 3))
     rows["r"] = rng.normal(size=(n, 4))

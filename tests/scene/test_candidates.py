@@ -29,7 +29,9 @@ def scene() -> tuple[Gaussians, np.ndarray]:
     means = np.concatenate([ball, floor, wall])
     scales = np.concatenate([np.full((900, 3), 0.04), np.full((4500, 3), 0.09)])
     n = len(means)
-    gaussians = Gaussians(means, np.tile([1, 0, 0, 0], (n, 1)), scales, np.full(n, 0.95), np.zeros((n, 1, 3)))
+    gaussians = Gaussians(
+        means, np.tile([1, 0, 0, 0], (n, 1)), scales, np.full(n, 0.95), np.zeros((n, 1, 3))
+    )
     return gaussians, np.arange(n) < 900
 
 
@@ -60,7 +62,7 @@ def test_the_masked_object_is_the_first_candidate_with_an_upright_box():
     gaussians, truth = scene()
     frames = tuple(masked_frame(angle) for angle in range(0, 360, 30))
     capture = Capture(frames, up=(0, 0, 1))
-    (candidate,) = find_candidates(Scene(gaussians, 's'), capture)
+    (candidate,) = find_candidates(Scene(gaussians, "s"), capture)
     assert (candidate.label, candidate.source) == ("stop sign", "object masks of 12 photos")
     box = candidate.box
     np.testing.assert_allclose(box.center, [0, 0, 0.4], atol=0.05)
@@ -76,7 +78,7 @@ def test_masks_of_pixels_to_use_are_no_target():
     gaussians, _ = scene()
     frame = masked_frame(0)
     frame = replace(frame, mask=replace(frame.mask, meaning="use"))
-    assert find_candidates(Scene(gaussians, 's'), Capture((frame,))) == []
+    assert find_candidates(Scene(gaussians, "s"), Capture((frame,))) == []
 
 
 def test_a_scene_in_another_frame_is_refused():
@@ -94,10 +96,12 @@ def test_empty_masks_give_no_candidate():
     gaussians, _ = scene()
     frame = masked_frame(0)
     frame = replace(frame, mask=FrameMask("object", pixels=np.zeros((140, 200), np.uint8)))
-    assert find_candidates(Scene(gaussians, 's'), Capture((frame, frame), up=(0, 0, 1))) == []
+    assert find_candidates(Scene(gaussians, "s"), Capture((frame, frame), up=(0, 0, 1))) == []
 
 
-def labelled(label: str, x: float, track: str, time_s: float = 0.0, size: float = 1.0) -> LabelledBox:
+def labelled(
+    label: str, x: float, track: str, time_s: float = 0.0, size: float = 1.0
+) -> LabelledBox:
     box = TargetBox(np.array([x, 0, 0.4]), np.eye(3), np.array([0.7, 0.4, 0.5]) * size, label)
     return LabelledBox(box, track, time_s)
 
@@ -110,7 +114,7 @@ def test_boxes_that_hold_gaussians_signs_first_and_moving_ones_said():
         labelled("vehicle", 4.0, "car", 0.2), labelled("sign", 0.0, "s", size=1.1),
         labelled("sign", 50.0, "far"), labelled("pedestrian", 0.3, "p"),
     )  # fmt: skip
-    found = find_candidates(Scene(gaussians, 's'), Capture((), boxes=boxes))
+    found = find_candidates(Scene(gaussians, "s"), Capture((), boxes=boxes))
     assert [c.label for c in found] == ["sign", "pedestrian", "vehicle"]
     sign, pedestrian, car = found
     assert sign.count == 900
@@ -118,10 +122,15 @@ def test_boxes_that_hold_gaussians_signs_first_and_moving_ones_said():
     assert pedestrian.count == len(select_in_box(gaussians, pedestrian.box)) < 900
     # the middle moment's box
     assert car.box.center[0] == 0.1
-    assert car.source == "box of a vehicle, seen 3 times; moves 4.0 m, so that the scene shows it smeared"
+    assert (
+        car.source
+        == "box of a vehicle, seen 3 times; moves 4.0 m, so that the scene shows it smeared"
+    )
 
 
-def drawn(azimuth_deg: float, label: str = "pedestrian", track: str = "t", grow: float = 0.0) -> Frame:
+def drawn(
+    azimuth_deg: float, label: str = "pedestrian", track: str = "t", grow: float = 0.0
+) -> Frame:
     """The photo's frame with the box around the ellipsoid's outline drawn in it."""
     frame = masked_frame(azimuth_deg)
     assert frame.mask is not None and frame.mask.pixels is not None
@@ -158,7 +167,10 @@ def test_of_a_drawn_track_the_largest_whole_box_counts_and_3d_boxes_come_first()
     (candidate,) = find_candidates(Scene(gaussians, "s"), boxed)
     assert candidate.source == "box of a pedestrian, seen once"
     other = replace(capture, boxes=(labelled("vehicle", 0.0, "p", size=1.1),))
-    assert [c.label for c in find_candidates(Scene(gaussians, "s"), other)] == ["vehicle", "pedestrian"]
+    assert [c.label for c in find_candidates(Scene(gaussians, "s"), other)] == [
+        "vehicle",
+        "pedestrian",
+    ]
 
 
 def test_drawn_boxes_of_nothing_and_tiny_ones_are_no_candidates():

@@ -31,7 +31,9 @@ def tensors(g, names: dict[str, str], channel_axis: bool = False) -> OrderedDict
 
 GSPLAT = {"means": "means", "quats": "quats", "scales": "scales", "opacities": "opacities", "dc": "sh0", "rest": "shN"}  # fmt: skip
 PREFIX = "_model.gauss_params."
-SPLATFACTO = {k: PREFIX + v for k, v in {**GSPLAT, "dc": "features_dc", "rest": "features_rest"}.items()}
+SPLATFACTO = {
+    k: PREFIX + v for k, v in {**GSPLAT, "dc": "features_dc", "rest": "features_rest"}.items()
+}
 CONFIG = """!!python/object:nerfstudio.engine.trainer.TrainerConfig
 _target: !!python/name:nerfstudio.engine.trainer.Trainer ''
 data: &id003 !!python/object/apply:pathlib.PosixPath
@@ -72,7 +74,9 @@ def test_all_ranks_of_gsplat_are_one_scene(tmp_path):
     whole = some_gaussians(50, 1)
     for rank, rows in ((0, slice(0, 20)), (1, slice(20, 50))):
         part = whole.select(np.arange(50)[rows])
-        torch.save({"step": 1, "splats": tensors(part, GSPLAT, True)}, tmp_path / f"ckpt_9_rank{rank}.pt")
+        torch.save(
+            {"step": 1, "splats": tensors(part, GSPLAT, True)}, tmp_path / f"ckpt_9_rank{rank}.pt"
+        )
     loaded = load_gaussians(tmp_path / "ckpt_9_rank1.pt")
     assert_same(loaded.gaussians, whole)
     assert "2 ranks were joined" in loaded.notes
@@ -211,7 +215,11 @@ class Bomb:
 def test_pickled_code_is_refused_by_name_and_not_run(tmp_path, monkeypatch, where):
     monkeypatch.chdir(tmp_path)
     splats = tensors(some_gaussians(5, 1), GSPLAT)
-    content = {"top": Bomb(), "splats": {"splats": {**splats, "x": Bomb()}}, "beside": {"splats": splats, "x": Bomb()}}[where]
+    content = {
+        "top": Bomb(),
+        "splats": {"splats": {**splats, "x": Bomb()}},
+        "beside": {"splats": splats, "x": Bomb()},
+    }[where]
     torch.save(content, tmp_path / "a.pt")
     with pytest.raises(InputError, match=r"system.*could run code"):
         load_gaussians(tmp_path / "a.pt")
@@ -241,7 +249,10 @@ def test_tuples_nested_in_one_another_do_not_hang(tmp_path, arity):
     for level in range(1, {2: 60, 200: 8}[arity]):
         content += b"(" + bytes([ord("h"), level]) * arity + b"t" + bytes([ord("q"), level + 1])
     content += b"K\x01s."
-    with zipfile.ZipFile(tmp_path / "good.pt") as good, zipfile.ZipFile(tmp_path / "a.pt", "w") as bad:
+    with (
+        zipfile.ZipFile(tmp_path / "good.pt") as good,
+        zipfile.ZipFile(tmp_path / "a.pt", "w") as bad,
+    ):
         for member in good.infolist():
             is_pickle = member.filename.endswith("data.pkl")
             bad.writestr(member.filename, content if is_pickle else good.read(member))

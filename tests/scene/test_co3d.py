@@ -133,7 +133,12 @@ def test_a_long_list_is_read_piece_by_piece(tmp_path):
 
 @pytest.mark.parametrize(
     ("category", "label"),
-    [("hydrant", "fire hydrant"), ("plant", "potted plant"), ("ball", "sports ball"), ("car", "car")],
+    [
+        ("hydrant", "fire hydrant"),
+        ("plant", "potted plant"),
+        ("ball", "sports ball"),
+        ("car", "car"),
+    ],
 )
 def test_labels_are_names_that_detectors_know(tmp_path, category, label):
     folder = write_category(tmp_path, [frame(1, A, BOUNDS)])

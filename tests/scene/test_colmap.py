@@ -172,8 +172,14 @@ def test_pinholes_are_direct(tmp_path, camera):
 @pytest.mark.parametrize(
     ("camera", "sentence"),
     [
-        ("EQUIRECTANGULAR 80 60 80 60", "camera 7: its model EQUIRECTANGULAR cannot be undistorted"),
-        ("THIN_PRISM_FISHEYE 80 60 1 1 40 30 0 0 0 0 0 0 0 0", "wider than a flat picture can hold"),
+        (
+            "EQUIRECTANGULAR 80 60 80 60",
+            "camera 7: its model EQUIRECTANGULAR cannot be undistorted",
+        ),
+        (
+            "THIN_PRISM_FISHEYE 80 60 1 1 40 30 0 0 0 0 0 0 0 0",
+            "wider than a flat picture can hold",
+        ),
         ("NEW_MODEL 80 60 1", "NEW_MODEL"),
         ("PINHOLE 80 60 100", "PINHOLE has 4 parameters, found 1"),
         ("PINHOLE 80 sixty 100", "line 2: wanted CAMERA_ID MODEL WIDTH HEIGHT PARAMS"),
@@ -231,7 +237,11 @@ def test_maupertuis_reprojects_as_colmap_says(real_data):
 
 def test_a_rig_with_cameras_of_two_sizes_and_gaps(tmp_path):
     """As a Windows program writes it: a byte order mark, CRLF; one photo is lost, one was shrunk."""
-    for name, size in (("left/0.jpg", (80, 60)), ("right/0.jpg", (50, 90)), ("right/1.jpg", (25, 45))):
+    for name, size in (
+        ("left/0.jpg", (80, 60)),
+        ("right/0.jpg", (50, 90)),
+        ("right/1.jpg", (25, 45)),
+    ):
         (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", size).save(tmp_path / "images" / name)
     for model in ("0", "1"):

@@ -38,7 +38,9 @@ def test_spz_and_back_is_within_its_steps(tmp_path_factory, seed, n, degree, siz
     assert (loaded.format, len(again), again.sh_degree) == ("spz 3", n, degree)
     bits = gzip.decompress(path.read_bytes())[13]
     # as many fractional bits as the farthest leaves, in the order given
-    assert np.abs(means).max() * 2**bits <= 2**23 - 1 and (bits == 20 or np.abs(means).max() * 2 ** (bits + 1) > 2**23 - 1)
+    assert np.abs(means).max() * 2**bits <= 2**23 - 1 and (
+        bits == 20 or np.abs(means).max() * 2 ** (bits + 1) > 2**23 - 1
+    )
     half_step = 0.5 / 2**bits
     np.testing.assert_allclose(again.means, means, atol=half_step * 1.001, rtol=2e-7)
     np.testing.assert_allclose(np.log(again.scales), np.log(g.scales), atol=1 / 32 + 1e-5)
@@ -50,12 +52,16 @@ def test_spz_and_back_is_within_its_steps(tmp_path_factory, seed, n, degree, siz
     np.testing.assert_allclose(again.sh[:, 1:], rest, atol=1 / 128 + 1e-6)
     inside = np.abs(rest) < 127 / 128
     np.testing.assert_allclose(again.sh[:, 1:][inside], rest[inside], atol=0.5 / 128 + 1e-6)
-    chord = np.minimum(np.linalg.norm(again.quats - g.quats, axis=1), np.linalg.norm(again.quats + g.quats, axis=1))
+    chord = np.minimum(
+        np.linalg.norm(again.quats - g.quats, axis=1), np.linalg.norm(again.quats + g.quats, axis=1)
+    )
     assert chord.max() < 0.004
 
 
 def test_spz_bytes_by_hand(tmp_path):
-    g = Gaussians([[1, -2, 3]], [[0.5**0.5, 0.5**0.5, 0, 0]], np.exp([[0, 1, -1]]), [0.2], [[[0, 1, -1]]])
+    g = Gaussians(
+        [[1, -2, 3]], [[0.5**0.5, 0.5**0.5, 0, 0]], np.exp([[0, 1, -1]]), [0.2], [[[0, 1, -1]]]
+    )
     save_gaussians(g, tmp_path / "a.spz")
     data = gzip.decompress((tmp_path / "a.spz").read_bytes())
     assert data[:16] == b"NGSP\3\0\0\0\1\0\0\0\0\x14\0\0"
@@ -120,12 +126,20 @@ def test_the_stated_error_is_the_true_one(tmp_path):
     again = load_gaussians(tmp_path / "b.spz").gaussians
     worst = np.linalg.norm(again.means.astype(float) - g.means, axis=1).max()
     assert done.max_position_error == pytest.approx(worst, rel=1e-4)
-    assert done.max_opacity_error == pytest.approx(np.abs(again.opacities - g.opacities).max(), rel=1e-4)
+    assert done.max_opacity_error == pytest.approx(
+        np.abs(again.opacities - g.opacities).max(), rel=1e-4
+    )
 
 
 def test_colors_that_spz_cannot_hold_are_counted(tmp_path):
     # brighter than 1: drawn as such where a Gaussian is translucent, and held up to 0.5 + 0.94
-    g = Gaussians(np.zeros((2, 3)), [[1, 0, 0, 0]] * 2, np.ones((2, 3)), [0.3, 0.3], [[[0, 6, 0]], [[0, 0, 0]]])
+    g = Gaussians(
+        np.zeros((2, 3)),
+        [[1, 0, 0, 0]] * 2,
+        np.ones((2, 3)),
+        [0.3, 0.3],
+        [[[0, 6, 0]], [[0, 0, 0]]],
+    )
     save_ply(g, tmp_path / "a.ply")
     done = convert(tmp_path / "a.ply", tmp_path / "b.spz")
     assert done.max_color_error == pytest.approx(SH_C0 * (6 - 0.5 / 0.15), abs=1e-4)
@@ -145,7 +159,9 @@ def test_a_run_shares_a_sidecar_only_in_the_frame_that_it_opens_in(tmp_path, fra
     # the run opens in its original frame, for which a sidecar in the other one is wrong
     notes = load_scene(tmp_path / "step-1.ckpt").provenance["notes"]
     assert any("another version" in note for note in notes) == (frame == "normalised")
-    assert not any("another" in note for note in load_scene(tmp_path / "step-1.ply").provenance["notes"])
+    assert not any(
+        "another" in note for note in load_scene(tmp_path / "step-1.ply").provenance["notes"]
+    )
 
 
 def test_two_formats_of_one_name_share_a_sidecar(tmp_path):
@@ -154,9 +170,13 @@ def test_two_formats_of_one_name_share_a_sidecar(tmp_path):
     assert sidecar_path(tmp_path / "plaza.spz") == sidecar_path(tmp_path / "plaza.ply")
     for name in ("plaza.ply", "plaza.spz"):
         assert not load_scene(tmp_path / name).provenance["notes"][:-1]
-        assert not any("another version" in n for n in load_scene(tmp_path / name).provenance["notes"])
+        assert not any(
+            "another version" in n for n in load_scene(tmp_path / name).provenance["notes"]
+        )
     save_ply(some_gaussians(5), tmp_path / "plaza.ply")
-    assert any("another version" in n for n in load_scene(tmp_path / "plaza.ply").provenance["notes"])
+    assert any(
+        "another version" in n for n in load_scene(tmp_path / "plaza.ply").provenance["notes"]
+    )
 
 
 def test_a_third_format_does_not_orphan_the_second(tmp_path):

@@ -131,12 +131,16 @@ def test_any_bytes_as_a_message_are_values_or_one_sentence(data, number):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=10,
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+)
 @given(part=st.sampled_from(["image", "mask", "viewpoint"]),
        name=st.sampled_from(["path", "size", "R", "T", "focal_length", "principal_point", "intrinsics_format"]),
        value=JSON)  # fmt: skip
@@ -248,7 +252,9 @@ def test_every_truncation_of_the_annotations(tmp_path):
         opens_or_one_sentence(category)
 
 
-@pytest.mark.parametrize("content", ["3", "{}", "[3]", "[[]]", '["a"]', "[" * 100_000, "[{}]", "[]"])
+@pytest.mark.parametrize(
+    "content", ["3", "{}", "[3]", "[[]]", '["a"]', "[" * 100_000, "[{}]", "[]"]
+)
 def test_annotations_of_another_shape(tmp_path, content):
     category = write_category(tmp_path, [frame(1, A, BOUNDS)])
     (category / "frame_annotations.jgz").write_bytes(gzip.compress(content.encode()))
@@ -287,7 +293,11 @@ def test_masks_of_transforms_that_lead_out_are_not_opened(tmp_path):
     folder.mkdir()
     for path in (tmp_path / "secret.png", folder / "a.png"):
         Image.new("L", (8, 6)).save(path)
-    entry = {"file_path": "a.png", "mask_path": "../secret.png", "transform_matrix": np.eye(4).tolist()}
+    entry = {
+        "file_path": "a.png",
+        "mask_path": "../secret.png",
+        "transform_matrix": np.eye(4).tolist(),
+    }
     (folder / "transforms.json").write_text(json.dumps({"fl_x": 10, "frames": [entry]}))
     refused(folder, "leads out")
 

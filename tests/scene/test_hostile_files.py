@@ -177,7 +177,12 @@ def write_run(folder: Path) -> Path:
 def written(format_name: str, folder: Path) -> tuple[Path, list[Path]]:
     """A good file of a format: what to open, and the files to bend."""
     scene = random_gaussians(300, 2)
-    name = {"spz": "a.spz", "spz inside": "a.spz", "safetensors": "a.safetensors", "compressed": "a.compressed.ply"}
+    name = {
+        "spz": "a.spz",
+        "spz inside": "a.spz",
+        "safetensors": "a.safetensors",
+        "compressed": "a.compressed.ply",
+    }
     if format_name in name:
         save_gaussians(scene, folder / name[format_name])
         return folder / name[format_name], [folder / name[format_name]]

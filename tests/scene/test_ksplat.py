@@ -14,7 +14,15 @@ def stored_rows(path, n: int, level: int, degree: int) -> np.ndarray:
     number, position = ("<f4", "<f4") if level == 0 else ("<f2", "<u2")
     kind = ("<f4", "<f2", "u1")[level]
     rest = (0, 9, 24)[degree]
-    row = np.dtype([("c", position, 3), ("s", number, 3), ("r", number, 4), ("rgba", "u1", 4), ("h", kind, rest)])
+    row = np.dtype(
+        [
+            ("c", position, 3),
+            ("s", number, 3),
+            ("r", number, 4),
+            ("rgba", "u1", 4),
+            ("h", kind, rest),
+        ]
+    )
     return np.frombuffer(path.read_bytes()[-n * row.itemsize :], row)
 
 
@@ -35,10 +43,14 @@ def test_every_level_and_degree(tmp_path, level, degree):
     if level == 2:
         values = values / 255 * 3 - 1.5
     for channel in range(3 if degree else 0):
-        np.testing.assert_allclose(g.sh[:, 1:4, channel], values[:, 3 * channel : 3 * channel + 3], atol=1e-5)
+        np.testing.assert_allclose(
+            g.sh[:, 1:4, channel], values[:, 3 * channel : 3 * channel + 3], atol=1e-5
+        )
         if degree == 2:
             first = 9 + 5 * channel
-            np.testing.assert_allclose(g.sh[:, 4:9, channel], values[:, first : first + 5], atol=1e-5)
+            np.testing.assert_allclose(
+                g.sh[:, 4:9, channel], values[:, first : first + 5], atol=1e-5
+            )
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -47,7 +59,9 @@ def test_positions_are_relative_to_bucket_centers(tmp_path, level):
     rows = stored_rows(path, 60, level, 1)
     # 16, 16, 14 and 14 rows; centers are 0 1 2, 3 4 5, ...; 32767 levels are 2.5 units
     bucket = np.repeat([0, 1, 2, 3], [16, 16, 14, 14])
-    wanted = (rows["c"].astype(np.float64) - 32767) * (2.5 / 32767) + bucket[:, None] * 3 + [0, 1, 2]
+    wanted = (
+        (rows["c"].astype(np.float64) - 32767) * (2.5 / 32767) + bucket[:, None] * 3 + [0, 1, 2]
+    )
     np.testing.assert_allclose(load_gaussians(path).gaussians.means, wanted, atol=1e-5)
 
 

@@ -63,7 +63,9 @@ def test_a_spot_lands_where_the_flat_camera_says(model):
     y, x = np.mgrid[:HEIGHT, :WIDTH] + 0.5
     blob = np.exp(-((x - spot[0]) ** 2 + (y - spot[1]) ** 2) / (2 * 2.5**2))
     pixels = np.repeat(np.rint(blob * 255).astype(np.uint8)[..., None], 3, axis=2)
-    frame = Frame("a", camera, pixels=pixels, lens=lens, mask=FrameMask("use", pixels=pixels[..., 0]))
+    frame = Frame(
+        "a", camera, pixels=pixels, lens=lens, mask=FrameMask("use", pixels=pixels[..., 0])
+    )
     image = frame.load_image()[..., 0].astype(np.float64)
     weight = np.where(image > 0.02, image, 0)
     found = np.array([(weight * x).sum(), (weight * y).sum()]) / weight.sum()

@@ -165,4 +165,6 @@ def test_a_sidecar_of_before_the_run_was_put_beside_is_not_used(tmp_path):
     # a run that was made on the file as it opened before asks for it by this hash
     assert scene.provenance["sha256"] != before
     # the .spz stays in the frame that it was written in, and so does its sidecar
-    assert not any("is not used (" in n for n in load_scene(tmp_path / "splat.spz").provenance["notes"])
+    assert not any(
+        "is not used (" in n for n in load_scene(tmp_path / "splat.spz").provenance["notes"]
+    )

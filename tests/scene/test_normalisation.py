@@ -48,7 +48,9 @@ def test_a_known_point_stays_on_its_pixel(change):
     np.testing.assert_allclose(after, before, atol=1e-8)
     np.testing.assert_allclose(scaled, depth * change.scale)
     there_and_back = change.inverse().apply_to_camera(change.apply_to_camera(camera))
-    np.testing.assert_allclose(there_and_back.camera_from_world, camera.camera_from_world, atol=1e-9)
+    np.testing.assert_allclose(
+        there_and_back.camera_from_world, camera.camera_from_world, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("change", [QUARTER, tilted()])

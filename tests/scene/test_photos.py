@@ -172,7 +172,9 @@ def test_a_turned_photo_with_a_damaged_tag_elsewhere_still_opens(tmp_path):
         bent[i] ^= 0x55
         (tmp_path / "a.jpg").write_bytes(bent)
         try:
-            image = load_capture(write(tmp_path, "a.jpg", fl_x=50, w=60, h=80)).frames[0].load_image()
+            image = (
+                load_capture(write(tmp_path, "a.jpg", fl_x=50, w=60, h=80)).frames[0].load_image()
+            )
             np.testing.assert_allclose(image[10, 10], [0, 0, 1], atol=0.02)
         except InputError as error:
             assert "\n" not in str(error)

@@ -10,7 +10,12 @@ from scene.io.points import load_points
 
 @pytest.mark.parametrize(
     ("kind", "values"),
-    [("uchar", "51 102 255"), ("float", "0.2 0.4 1"), ("float", "51 102 255"), ("double", "51 102 255")],
+    [
+        ("uchar", "51 102 255"),
+        ("float", "0.2 0.4 1"),
+        ("float", "51 102 255"),
+        ("double", "51 102 255"),
+    ],
 )
 def test_colors_are_brought_to_one(tmp_path, kind, values):
     path = tmp_path / "cloud.ply"

@@ -58,7 +58,9 @@ def test_a_photo_over_any_background_by_hand():
     pixels[0] = 51
     photo = Photo("a", CAMERA, pixels, alpha=np.array([[0.2, 1.0]], np.float32), matte=(1, 1, 0))
     np.testing.assert_allclose(photo.planes()[:, 0], [[1, 0.2], [0.8, 0], [0, 0]], atol=1e-6)
-    np.testing.assert_allclose(photo.planes((0.5, 0, 0))[:, 0], [[0.6, 0.2], [0, 0], [0, 0]], atol=1e-6)
+    np.testing.assert_allclose(
+        photo.planes((0.5, 0, 0))[:, 0], [[0.6, 0.2], [0, 0], [0, 0]], atol=1e-6
+    )
     np.testing.assert_allclose(replace(photo, alpha=None).planes((1, 1, 1))[:, 0, 0], [0.2, 0, 0])
 
 
@@ -93,7 +95,9 @@ def fog(gaussians: Gaussians, camera: Camera) -> float:
     """Mean opacity of the picture's border, where there is nothing."""
     alpha = make_renderer(gaussians, "cpu").render(camera, outputs=frozenset({"alpha"})).alpha
     assert alpha is not None
-    return float(np.concatenate([alpha[:4].ravel(), alpha[-4:].ravel(), alpha[:, :6].ravel()]).mean())
+    return float(
+        np.concatenate([alpha[:4].ravel(), alpha[-4:].ravel(), alpha[:, :6].ravel()]).mean()
+    )
 
 
 @pytest.mark.parametrize("exposure", [False, True])
@@ -149,4 +153,6 @@ def test_photos_with_a_trace_of_transparency_are_not_outlined():
     alpha[0, :3] = 0
     noisy = tuple(replace(photo, alpha=alpha) for photo in photos.training)
     assert not are_outlined(replace(photos, training=noisy))
-    assert not are_outlined(replace(photos, training=(*photos.training[1:], replace(photos.training[0], alpha=None))))
+    assert not are_outlined(
+        replace(photos, training=(*photos.training[1:], replace(photos.training[0], alpha=None)))
+    )

@@ -111,7 +111,9 @@ def test_depth_in_a_window_equals_that_of_the_whole_picture():
         np.testing.assert_array_equal(part.alpha, whole.alpha)
         assert part.median_depth is not None
         np.testing.assert_array_equal(part.median_depth[window], whole.median_depth[window])
-        assert np.isnan(part.median_depth[:16]).all()  # rows of tiles that the window does not touch
+        assert np.isnan(
+            part.median_depth[:16]
+        ).all()  # rows of tiles that the window does not touch
         none = renderer.frame(camera, BACKGROUND, EVERYTHING, (slice(0, 0), slice(0, 0))).drawn
         assert np.isnan(none.median_depth).all()
 

@@ -18,6 +18,8 @@ def test_a_rounded_rotation_becomes_exact_and_hardly_moves():
     np.testing.assert_allclose(found, ABOUT_Z, atol=1e-3)
 
 
-@pytest.mark.parametrize("change", [np.diag([1, 1, -1]), np.diag([1, 1, 1.1]), 1.1 * np.eye(3), np.zeros((3, 3))])
+@pytest.mark.parametrize(
+    "change", [np.diag([1, 1, -1]), np.diag([1, 1, 1.1]), 1.1 * np.eye(3), np.zeros((3, 3))]
+)
 def test_mirrors_and_stretches_are_none(change):
     assert nearest_rotation(ABOUT_Z @ change) is None

@@ -47,7 +47,13 @@ def test_trainers_names_are_logs_and_logits(tmp_path, names):
 
 def test_activated_values_are_taken_as_they_are_and_said(tmp_path):
     g = some_gaussians(70, 1)
-    table = {"means": g.means, "quats": g.quats, "scales": g.scales, "opacities": g.opacities, "sh": g.sh}
+    table = {
+        "means": g.means,
+        "quats": g.quats,
+        "scales": g.scales,
+        "opacities": g.opacities,
+        "sh": g.sh,
+    }
     save_file({k: np.array(v) for k, v in table.items()}, tmp_path / "a.safetensors")
     loaded = load_gaussians(tmp_path / "a.safetensors")
     assert "linear scales" in loaded.notes[0]
@@ -68,7 +74,13 @@ def test_activated_values_are_taken_as_they_are_and_said(tmp_path):
 )  # fmt: skip
 def test_what_does_not_fit_is_one_sentence(tmp_path, change, metadata, sentence):
     g = some_gaussians(3, 1)
-    table = {"means": g.means, "quats": g.quats, "scales": g.scales, "opacities": g.opacities, "sh": g.sh}
+    table = {
+        "means": g.means,
+        "quats": g.quats,
+        "scales": g.scales,
+        "opacities": g.opacities,
+        "sh": g.sh,
+    }
     table = {k: np.array(v) for k, v in (table | change).items() if v is not None}
     save_file(table, tmp_path / "a.safetensors", metadata)
     with pytest.raises(InputError, match=sentence):

@@ -217,14 +217,23 @@ def test_the_output_folder_of_a_trainer_opens_its_last_result(tmp_path):
     assert (len(scene.gaussians), scene.name, len(scene.cameras)) == (6, "plaza", 1)
     assert scene.provenance["notes"][0].startswith("point_cloud/iteration_30000/point_cloud.ply is")
     alone = load_scene(folder / "point_cloud.ply")
-    assert (alone.name, alone.provenance["notes"]) == ("point_cloud", ["1 cameras are from cameras.json"])
+    assert (alone.name, alone.provenance["notes"]) == (
+        "point_cloud",
+        ["1 cameras are from cameras.json"],
+    )
 
 
 def test_the_output_folder_of_gsplat_opens_its_last_checkpoint(tmp_path):
     torch = pytest.importorskip("torch")
     for step, n in ((6999, 3), (29999, 6)):
         g = some_gaussians(n)
-        table = {"means": g.means, "quats": g.quats, "scales": np.log(g.scales), "opacities": g.opacities, "sh0": g.sh}
+        table = {
+            "means": g.means,
+            "quats": g.quats,
+            "scales": np.log(g.scales),
+            "opacities": g.opacities,
+            "sh0": g.sh,
+        }
         (tmp_path / "ckpts").mkdir(exist_ok=True)
         splats = {name: torch.tensor(np.array(values)) for name, values in table.items()}
         torch.save({"step": step, "splats": splats}, tmp_path / "ckpts" / f"ckpt_{step}_rank0.pt")

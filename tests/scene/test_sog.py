@@ -59,8 +59,12 @@ def test_pixels_by_hand(tmp_path):
 
 def test_version_1_lies_between_minima_and_maxima(tmp_path):
     meta, files = sog_parts(300, 2, version=1)
-    files["sh0.webp"] = webp(texture(np.tile(np.array([[0, 51, 255, 102]], dtype=np.uint8), (300, 1))))
-    files["scales.webp"] = webp(texture(np.tile(np.array([[0, 51, 255]], dtype=np.uint8), (300, 1))))
+    files["sh0.webp"] = webp(
+        texture(np.tile(np.array([[0, 51, 255, 102]], dtype=np.uint8), (300, 1)))
+    )
+    files["scales.webp"] = webp(
+        texture(np.tile(np.array([[0, 51, 255]], dtype=np.uint8), (300, 1)))
+    )
     loaded = load_gaussians(write_bundle(tmp_path / "a.sog", meta, files))
     g = loaded.gaussians
     assert (loaded.format, g.sh_degree) == ("sog 1", 2)

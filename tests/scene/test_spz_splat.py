@@ -98,7 +98,9 @@ def test_a_stated_coordinate_system_is_heeded(tmp_path, frame):
     header = HEADER.pack(b"NGSP", 3, 1, 0, 12, 2, 0)
     unknown = struct.pack("<II5s", 0xADBE0002, 5, b"xxxxx")
     record = struct.pack("<III", 0xADBE0003, 4, frame)
-    (tmp_path / "a.spz").write_bytes(gzip.compress(header + b"".join(spz_streams(3, 0)) + unknown + record))
+    (tmp_path / "a.spz").write_bytes(
+        gzip.compress(header + b"".join(spz_streams(3, 0)) + unknown + record)
+    )
     if frame == 5:
         with pytest.raises(InputError, match="coordinate system 5"):
             load_gaussians(tmp_path / "a.spz")

@@ -97,9 +97,20 @@ def test_per_frame_intrinsics_override_shared_ones(tmp_path):
 
 
 def test_null_states_nothing_and_the_shared_value_holds(tmp_path):
-    nothing = dict.fromkeys(("fl_x", "fl_y", "cx", "cy", "w", "h", "k1", "camera_model", "is_fisheye", "mask_path"))
+    nothing = dict.fromkeys(
+        ("fl_x", "fl_y", "cx", "cy", "w", "h", "k1", "camera_model", "is_fisheye", "mask_path")
+    )
     frame = {"file_path": "a.png", "transform_matrix": np.eye(4).tolist(), **nothing}
-    shared = {"fl_x": 50, "fl_y": 55, "cx": 41, "cy": 28, "w": 80, "h": 60, "k1": None, "camera_model": None}
+    shared = {
+        "fl_x": 50,
+        "fl_y": 55,
+        "cx": 41,
+        "cy": 28,
+        "w": 80,
+        "h": 60,
+        "k1": None,
+        "camera_model": None,
+    }
     void = {"applied_transform": None, "applied_scale": None, "ply_file_path": None}
     capture = load_capture(write(tmp_path, [frame], **shared, **void))
     assert capture.frames[0].lens is None and capture.frames[0].mask is None
@@ -208,7 +219,9 @@ APPLIED = {"applied_transform": [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, -1, 0]], "ap
 def test_the_normalisation_is_undone_for_cameras_and_points_alike_or_kept_on_request(tmp_path):
     cloud(tmp_path)
     frame = {"file_path": "a.png", "transform_matrix": LOOKS_ALONG_X}
-    write(tmp_path, [frame], fl_x=100, fl_y=120, cx=41, cy=28, ply_file_path="sparse.ply", **APPLIED)
+    write(
+        tmp_path, [frame], fl_x=100, fl_y=120, cx=41, cy=28, ply_file_path="sparse.ply", **APPLIED
+    )
     kept = load_capture(tmp_path, CaptureOptions(frame="file"))
     np.testing.assert_allclose(kept.frames[0].camera.center, [1, 2, 3], atol=1e-12)
     np.testing.assert_array_equal(kept.points, [[1, 2, 3]])
@@ -309,7 +322,10 @@ def test_blender_lego(real_data):
 @pytest.mark.parametrize(("away", "said"), [(0.0, False), (1e4, False), (6e6, True)])
 def test_a_world_too_far_from_its_origin_is_said(tmp_path, away, said):
     frames = [
-        {"file_path": f"images/{i}.png", "transform_matrix": [[0, 0, -1, away + i * 10], *LOOKS_ALONG_X[1:]]}
+        {
+            "file_path": f"images/{i}.png",
+            "transform_matrix": [[0, 0, -1, away + i * 10], *LOOKS_ALONG_X[1:]],
+        }
         for i in range(2)
     ]
     notes = load_capture(write(tmp_path, frames, fl_x=100)).notes

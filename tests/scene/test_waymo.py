@@ -123,7 +123,9 @@ def test_frames_of_a_drive_share_tracks(tmp_path):
     # a box without extent is none
     assert [(b.track, b.box.label) for b in capture.boxes] == [("car", "vehicle")] * 2
     assert capture.boxes[1].time_s - capture.boxes[0].time_s == pytest.approx(0.1, abs=1e-5)
-    np.testing.assert_allclose(capture.boxes[1].box.center - capture.boxes[0].box.center, [0, 1, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        capture.boxes[1].box.center - capture.boxes[0].box.center, [0, 1, 0], atol=1e-9
+    )
 
 
 def test_several_segments_are_told_apart(tmp_path):

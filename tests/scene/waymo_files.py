@@ -81,7 +81,9 @@ def velocity(x: float) -> bytes:
     return varint(1 << 3 | 5) + struct.pack("<f", x)
 
 
-def image(name: int, pose: list[float] | None = PICTURE_POSE, picture: bytes | None = None) -> bytes:
+def image(
+    name: int, pose: list[float] | None = PICTURE_POSE, picture: bytes | None = None
+) -> bytes:
     fields: dict[str, Any] = {"_1": name, "_2": jpeg() if picture is None else picture}
     if pose is not None:
         fields["_3"] = packed_transform(pose)
@@ -103,7 +105,9 @@ def camera_labels(name: int) -> bytes:
 
 def frame(time: int = TIME, images: list[bytes] | None = None, labels: list[bytes] | None = None,
           calibrations: list[bytes] | None = None) -> bytes:  # fmt: skip
-    context = message(_1="segment-x", _2=calibrations or [calibration(1, FORWARD), calibration(4, LEFT)])
+    context = message(
+        _1="segment-x", _2=calibrations or [calibration(1, FORWARD), calibration(4, LEFT)]
+    )
     return message(
         _1=context, _2=time, _3=transform(POSE), _5=[b"laser" * 9],
         _4=[image(4, None), image(1)] if images is None else images,
@@ -135,7 +139,9 @@ def write_parquet(root: Path, name: str = "segment-x", words: bool = False, sing
     key = {"key.segment_context_name": [name] * 2}
     time = {"key.frame_timestamp_micros": [TIME] * 2}
     names = {"key.camera_name": pa.array([camera(4), camera(1)], kind)}
-    c, i, b, lidar = (f"[{n}Component]." for n in ("CameraCalibration", "CameraImage", "CameraBox", "LiDARBox"))
+    c, i, b, lidar = (
+        f"[{n}Component]." for n in ("CameraCalibration", "CameraImage", "CameraBox", "LiDARBox")
+    )
     intrinsics = {f"{c}intrinsic.{n}": pa.array([v, v], pa.float64())
                   for n, v in zip("f_u f_v c_u c_v k1 k2 p1 p2 k3".split(), INTRINSICS, strict=True)}  # fmt: skip
     tables = {

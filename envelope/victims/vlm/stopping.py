@@ -22,9 +22,7 @@ class BoxComplete(StoppingCriteria):
         self._tokenizer = tokenizer
         self._start = start
 
-    def __call__(
-        self, input_ids: torch.Tensor, scores: Any, **_: Any
-    ) -> torch.Tensor:
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
         """(B, n) tokens -> (B,) bool; only rows whose last token can close a box are read."""
         last = self._tokenizer.batch_decode(input_ids[:, -1:])
         done = [

@@ -91,9 +91,7 @@ def source_hash(module: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _compiled(
-    function: Callable[..., Any], forceinline: bool, fastmath: bool = True
-) -> Any:
+def _compiled(function: Callable[..., Any], forceinline: bool, fastmath: bool = True) -> Any:
     config: Any = numba.config
     before = config.CACHE_DIR  # Numba reads it when a function is decorated, not when it compiles
     config.CACHE_DIR = str(_module_folder(function.__module__))

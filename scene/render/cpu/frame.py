@@ -50,9 +50,7 @@ class Layer:
     replaced: NDArray[np.bool_]
 
 
-def make_layer(
-    edited: Gaussians, changed: IntArray, count: int, settings: RenderSettings
-) -> Layer:
+def make_layer(edited: Gaussians, changed: IntArray, count: int, settings: RenderSettings) -> Layer:
     """edited: the whole edited scene, its first `count` Gaussians those of the unedited one.
 
     changed: (M,) rows of the unedited scene that differ in it; later ones are all new.
@@ -89,9 +87,7 @@ class Frame:
         self._lock = threading.Lock()
         self._view = renderer.view(camera, buffers)
         self._ids = self._view.ids
-        self.drawn: Rendered = renderer.blend(
-            self._view, camera, background, outputs, depth_window
-        )
+        self.drawn: Rendered = renderer.blend(self._view, camera, background, outputs, depth_window)
 
     def weight(self, marked: NDArray[np.bool_]) -> FloatArray:
         """(H, W) float32 in [0, 1]: weight of the marked Gaussians as drawn, occlusion counted.

@@ -131,7 +131,9 @@ def test_stop_keeps_what_there_is_and_previews(wall, anchor, renderer) -> None: 
     assert np.abs(kept - anchor.image).mean(axis=2)[anchor.mask].mean() < errors[0]
 
 
-def test_capture_cameras_are_the_auxiliary_views_where_they_see_the_patch(wall, anchor, renderer) -> None:  # type: ignore[no-untyped-def]
+def test_capture_cameras_are_the_auxiliary_views_where_they_see_the_patch(
+    wall, anchor, renderer
+) -> None:  # type: ignore[no-untyped-def]
     seeing = Camera.look_at((-0.6, 0, 0.3), (0, 0, 4), UP, 200, 150, 45)
     away = Camera.look_at((0, 0, 0), (0, 0, -4), UP, 200, 150, 45)
     settings = ApseSettings.of("inspector", aux_views=3)
@@ -163,7 +165,8 @@ def test_auxiliary_terms_charge_what_floats_off_the_patch(wall, anchor, renderer
 
 
 def test_clamps_hold_after_a_step(anchor: Anchor) -> None:
-    settings = ApseSettings.of("inspector", rate_center=50.0, rate_log_scale=50.0, rate_color=50.0)
+    rates = dict.fromkeys(("rate_center", "rate_normal", "rate_log_scale", "rate_color"), 50.0)
+    settings = ApseSettings.of("inspector", **rates)
     spawn = spawn_new(anchor, 4.0, settings)
     learnable = Learnable(no_gaussians(), spawn, settings)
     values = learnable.values()
@@ -172,9 +175,9 @@ def test_clamps_hold_after_a_step(anchor: Anchor) -> None:
     torch.autograd.backward(values, noise)
     learnable.optimizer.step()
     learnable.clamp()
-    offsets = learnable.offsets.detach().numpy()
     # rates of 50 push everything onto its clamp
-    np.testing.assert_allclose(np.abs(offsets), np.tile([1, 1, 0.25], (len(offsets), 1)))
+    np.testing.assert_allclose(learnable.tangents.detach().abs().numpy(), 1)
+    np.testing.assert_allclose(learnable.normals.detach().abs().numpy(), 0.25)
     _, _, added = learnable.result()
     ratio = added.scales / spawn.scales
     assert ratio.min() == pytest.approx(0.85, rel=1e-4)
@@ -182,6 +185,22 @@ def test_clamps_hold_after_a_step(anchor: Anchor) -> None:
     assert added.base_colors.min() >= -1e-6 and added.base_colors.max() <= 1 + 1e-6
     moved = np.linalg.norm(added.means - spawn.centers, axis=1) / spawn.stride
     np.testing.assert_allclose(moved, np.sqrt(1 + 1 + 0.25**2), rtol=1e-3)
+
+
+def test_a_first_step_is_one_rate_long_and_without_attachment_nothing_holds_it(anchor) -> None:
+    settings = ApseSettings.of("inspector", rate_center=3.0, rate_normal=0.5).without("attachment")
+    spawn = spawn_new(anchor, 4.0, settings)
+    learnable = Learnable(no_gaussians(), spawn, settings)
+    values = learnable.values()
+    rng = np.random.default_rng(0)
+    noise = [torch.from_numpy(rng.normal(size=tuple(v.shape)).astype(np.float32)) for v in values]
+    torch.autograd.backward(values, noise)
+    learnable.optimizer.step()
+    learnable.clamp()
+    # Adam's first step is the rate itself, whatever the gradient
+    np.testing.assert_allclose(learnable.tangents.detach().abs().numpy(), 3.0, rtol=1e-3)
+    np.testing.assert_allclose(learnable.normals.detach().abs().numpy(), 0.5, rtol=1e-3)
+    assert learnable.mean_offsets() == pytest.approx((3.0, 0.5), rel=1e-3)
 
 
 def test_higher_harmonics_are_what_the_renderer_adds() -> None:

@@ -29,12 +29,16 @@ def test_fronto_parallel_by_hand(front_camera: Camera) -> None:
     # one pixel is 4 / 120 world units there
     assert spawn.stride == pytest.approx(1.5 * 4 / 120)
     sigma = 0.6 * 1.5 * 4 / 120
-    np.testing.assert_allclose(spawn.scales, np.tile([sigma, sigma, 0.1 * sigma], (100, 1)), rtol=1e-6)
+    np.testing.assert_allclose(
+        spawn.scales, np.tile([sigma, sigma, 0.1 * sigma], (100, 1)), rtol=1e-6
+    )
     # the first is half a stride inside the mask's corner (78, 50)
     np.testing.assert_allclose(spawn.pixels[0], [78.75, 50.75])
     np.testing.assert_allclose(spawn.centers[0], [(78.75 - 84) / 30, (50.75 - 58) / 30, 4.0])
     # color: linear in the pixel's centre
-    np.testing.assert_allclose(spawn.colors[0], [(78.75 - 0.5) / 160, (50.75 - 0.5) / 120, 0], atol=1e-6)
+    np.testing.assert_allclose(
+        spawn.colors[0], [(78.75 - 0.5) / 160, (50.75 - 0.5) / 120, 0], atol=1e-6
+    )
     np.testing.assert_allclose(spawn.frames[..., 2], np.tile([0, 0, -1.0], (100, 1)), atol=1e-12)
     np.testing.assert_allclose(np.linalg.det(spawn.frames), 1.0)
 
@@ -72,7 +76,9 @@ def test_layers_keep_every_pixel_and_spread_both_ways(front_camera: Camera) -> N
     flat = spawn_new(anchor, 4.0, ApseSettings.of("inspector", layer_strides=0.0))
     spread = spawn_new(anchor, 4.0, ApseSettings.of("inspector", layer_strides=0.5))
     # along anchor rays: the picture at the anchor does not move
-    np.testing.assert_allclose(*(front_camera.project(s.centers)[0] for s in (flat, spread)), atol=1e-9)
+    np.testing.assert_allclose(
+        *(front_camera.project(s.centers)[0] for s in (flat, spread)), atol=1e-9
+    )
     heights = plane.distance(spread.centers) / spread.stride
     assert heights.min() == pytest.approx(-0.5) and heights.max() == pytest.approx(0.5)
     assert len(np.unique(heights.round(6))) == 16

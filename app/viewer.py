@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.actions import Actions
+from app.arrival import watch_arrival
 from app.commands.output import say
 from app.draw import fitted
 from app.gizmo import Vector
@@ -103,12 +104,12 @@ class Viewer:
         )  # fmt: skip
         self.actions = Actions(self)
         self._victims_eye = False
-        self._first_moved = False
+        self._led: set[int] = set()
         self._frame: NDArray[np.uint8] | None = None
         self.panels: Layout = build_layout(self)
         add_commands(self)
         server.on_client_connect(self._client_came)
-        server.on_client_disconnect(self.viewport.see_off)
+        server.on_client_disconnect(self._client_left)
         self.show_scene()
         session.on_view = lambda: self._painter.post_latest(None)
         session.on_rows = self.refresh_scores_soon
@@ -174,6 +175,10 @@ class Viewer:
 
     def fly_to(self, camera: Camera, client: Any) -> None:
         """Put one browser's camera where `camera` is."""
+        self._led.add(client.client_id)
+        self._fly(camera, client)
+
+    def _fly(self, camera: Camera, client: Any) -> None:
         distance = float(np.linalg.norm(camera.center - self.session.pivot))
         fly(client, camera, max(distance, 1e-3))
 
@@ -207,8 +212,7 @@ class Viewer:
         self.viewport.kind = best_kind(self.session.kinds())
         self.viewport.refresh_all()
         self._show_frame()
-        self._first_moved = keep_view  # viser would move browsers that look elsewhere, too
-        if not keep_view:
+        if not keep_view:  # a first camera that changes would move all browsers
             self._set_first_camera()
             for client in self.server.get_clients().values():
                 self.fly_to(self.session.camera(FIRST_VIEW), client)
@@ -327,11 +331,24 @@ class Viewer:
         first.far = self.viewport.unit * 300
 
     def _client_came(self, client: Any) -> None:
-        if self._first_moved:
-            self.fly_to(self.session.camera(FIRST_VIEW), client)
         self.viewport.welcome(client)
         client.camera.on_update(lambda _: self._usher.post_latest(None))
         self._show_frame_to(client)
+        threading.Thread(target=self._receive, args=(client,), name="arrival", daemon=True).start()
+
+    def _receive(self, client: Any) -> None:
+        """See a browser that came to the first view."""
+        ident = client.client_id
+        watch_arrival(
+            client.camera,
+            lambda: (self.session.camera(FIRST_VIEW), self.viewport.unit),
+            lambda: self._fly(self.session.camera(FIRST_VIEW), client),
+            lambda: ident not in self._led and ident in self.server.get_clients(),
+        )
+
+    def _client_left(self, client: Any) -> None:
+        self.viewport.see_off(client)
+        self._led.discard(client.client_id)
 
     def _make_way(self) -> None:
         """Take away the markers that a browser's own camera stands in."""

@@ -160,6 +160,14 @@ class Session:
         self._target = None
         self._change_scene(replace(self.scene, target=replace(box, label=self.label)))
 
+    def target_text(self) -> str:
+        """What the target is, in a few words."""
+        if self.scene.target is not None:
+            return self.scene.target.label or "unnamed"
+        if self._target is not None:
+            return f"{self.label}, {len(self._target):,} Gaussians, as the run was made"
+        return "none yet"
+
     # --- patch --------------------------------------------------------------------------------
 
     def embed(self, order: EmbedOrder, progress: EmbedProgress | None = None) -> None:

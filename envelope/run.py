@@ -190,16 +190,6 @@ class Run:
         self.settings = settings
         _write_run_file(self.folder, self.about, settings)
 
-    def replace_adversarial(self, adversarial: AdversarialScene, patch: Patch | None) -> None:
-        """Take another embedding over the same scene; older scores stay but are not mixed in."""
-        self._may_write()
-        _save_adversarial(self.folder, adversarial, patch)
-        self.about["patch"] = _patch_facts(patch)
-        self.about["embedding"] = _embedding_facts(adversarial)
-        _write_run_file(self.folder, self.about, self.settings)
-        for name in ("adversarial", "patch"):
-            self.__dict__.pop(name, None)
-
     def close(self) -> None:
         """Close the score file."""
         self.store.close()

@@ -69,11 +69,11 @@ class ScenePanel:
         gaussians = scene.gaussians
         self._name.set(scene.name)
         scale = scene.metres_per_unit
-        target, form = scene.target, scene.provenance.get("format")
+        form = scene.provenance.get("format")
         lines = [
             f"{thousands(len(gaussians))} Gaussians, SH degree {gaussians.sh_degree}",
             f"{len(scene.cameras)} capture cameras",
-            f"target: {'none yet' if target is None else target.label or 'unnamed'}",
+            f"target: {self._session.target_text()}",
             "scale unknown" if scale is None else f"1 unit = {scale:g} m",
             *([] if form is None else [f"format: {form}"]),
             f"up {_vector(scene.up)} ({scene.up_source})",

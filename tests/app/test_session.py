@@ -149,9 +149,9 @@ def test_undo_goes_back_step_by_step(session):
 def test_embedding_before_placing_or_without_a_target_is_refused(session):
     with pytest.raises(InputError, match="place one first"):
         session.embed(EmbedOrder(2))
-    from dataclasses import replace
-
+    assert session.target_text() == "stop sign"
     session.scene = replace(session.scene, target=None)
+    assert session.target_text() == "none yet"
     with pytest.raises(InputError, match="no target"):
         session.embed(EmbedOrder(2))
 
@@ -165,6 +165,16 @@ def test_drawing_the_target_selects_the_sign(session):
     assert box.center == pytest.approx(SIGN, abs=0.06)
     size = np.sort(box.half_sizes)
     assert size[2] == pytest.approx(0.39, abs=0.06) and size[0] < 0.15
+
+
+def test_a_run_whose_scene_file_knows_no_target_says_whose_it_is(embedded_run):
+    folder, _ = embedded_run
+    session = Session.open(folder, folder.parent)
+    session.scene = replace(session.scene, target=None)
+    rows = len(session.scoring.run.target)
+    assert rows > 100
+    assert session.target_text() == f"stop sign, {rows} Gaussians, as the run was made"
+    session.close()
 
 
 def test_another_up_axis_turns_the_orbit(session):

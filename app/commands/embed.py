@@ -72,6 +72,8 @@ class Embed:
     """What is embedded at the same place; gray is the control that cASR needs."""
     variant: Literal["inspector", "paper"] = "inspector"
     """APSE variant."""
+    without: tuple[Literal["new", "old", "keep", "aux", "attachment"], ...] = ()
+    """Ablations: parts of APSE to leave out."""
     iterations: int = 300
     """Optimizer steps; 120 are a preview."""
     seed: int = 0
@@ -198,6 +200,7 @@ class Embed:
         from patching.embedding import embed_kinds
 
         settings = ApseSettings.of(self.variant, iterations=self.iterations, seed=self.seed)
+        settings = settings.without(*self.without)
         line = progress_line("embedding")
 
         def progress(kind: str, step: int, total: int, terms: Any, preview: Any) -> bool:

@@ -136,9 +136,9 @@ class ApseSettings:
             aux_views=min(self.aux_views, PREVIEW_AUX_VIEWS),
         )
 
-    def without(self, part: Literal["new", "old", "keep", "aux", "attachment"]) -> ApseSettings:
-        """One ablation of the paper's table."""
-        changes: dict[str, Any] = {f"use_{part}": False}
+    def without(self, *parts: Literal["new", "old", "keep", "aux", "attachment"]) -> ApseSettings:
+        """An ablation of the paper's table, or several at once."""
+        changes: dict[str, Any] = {f"use_{part}": False for part in parts}
         return replace(self, **changes)
 
     @property

@@ -151,6 +151,18 @@ def test_embed_sweep_envelope_and_a_file_that_is_not_onnx(
     assert (Path("run") / "run.toml").is_file()
 
 
+def test_an_ablation_leaves_out_what_it_names(
+    wall: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(wall)
+    main(["embed", "wall.ply", "--out", "run", "--patch", "patch.png", *EMBED, "--iterations", "1",
+          "--kinds", "adversarial", "--without", "new", "keep", "--json"])  # fmt: skip
+    report = json.loads(capsys.readouterr().out)["reports"]["adversarial"]
+    left = {k: report["settings"][f"use_{k}"] for k in ("new", "old", "keep", "aux", "attachment")}
+    assert left == {"new": False, "old": True, "keep": False, "aux": True, "attachment": True}
+    assert "keep" not in report["losses"][0] and "patch" in report["losses"][0]
+
+
 def test_axes_are_read() -> None:
     plan = parse_plan(("radius=1,2", "azimuth=-30:30:3"), ("clean",), 1, each=False)
     assert dict(plan.axes) == {"radius": (1.0, 2.0), "azimuth_deg": (-30.0, 0.0, 30.0)}

@@ -24,7 +24,7 @@ PAIRED = "paired cluster bootstrap, 95 %"
 WILSON = "Wilson, 95 %"
 ALIKE = "Wilson over conditions, all alike, 95 %"
 TWO_GROUPS = "from the two groups' intervals (MOVER), 95 %"
-ONE_CONDITION = "none: one condition"
+ONE_CONDITION = "no interval from one condition"
 UNDEFINED = "undefined: no sample counts"
 
 REPLICATES = 4000
@@ -88,7 +88,8 @@ class Rate:
         return {**asdict(self), "ranked": self.ranked}
 
     def __str__(self) -> str:
-        counts = f"{self.counts} samples, {self.conditions} conditions"
+        one = "" if self.conditions == 1 else "s"
+        counts = f"{self.counts} samples, {self.conditions} condition{one}"
         if self.value is None:
             return f"undefined ({counts})"
         note = "" if self.ranked else "; not ranked: under 5 conditions"

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from envelope.victims import decode_fastestdet, decode_nanodet, decode_yolov8, decode_yolox
-from envelope.victims.area_resize import area_letterboxed
 from envelope.victims.boxes import Candidates, FloatArray, require_finite, suppress
 from envelope.victims.coco_names import COCO_NAMES
 from envelope.victims.hashes import files_sha256
-from envelope.victims.letterbox import Letterbox, fit_inside, letterboxed, stretch_to
+from envelope.victims.letterbox import Letterbox, fit_inside, stretch_to
 from envelope.victims.names import find_class
 from envelope.victims.onnx_session import (
     input_size,
@@ -32,6 +31,7 @@ from envelope.victims.protocols import (
     VictimInfo,
     check_images,
 )
+from envelope.victims.resampling import Resampling, resampled
 from scene.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Preset:
     """How one family of exports wants its pictures and gives its answers.
 
     bgr: channel order of the input. mean, deviation: per channel in that order, on 0..255.
-    fit: how a picture is laid into the input; fill: the padding's gray level. area: resampled by
-    covered area instead of bilinearly (anti-aliased).
+    fit: how a picture is laid into the input; fill: the padding's gray level. resampling: as the
+    program beside the family's exports does it.
     decode: one picture's outputs (batch left out), width, height -> Candidates.
     """
 
@@ -60,7 +60,7 @@ class Preset:
     deviation: tuple[float, float, float] = (1.0, 1.0, 1.0)
     fit: Fit = fit_inside
     fill: int = 114
-    area: bool = False
+    resampling: Resampling = "linear"
     nms_iou: float = 0.45
     side: int = 416  # used when the file leaves its input's size open
 
@@ -86,7 +86,7 @@ PRESETS: Mapping[str, Preset] = {
         decode_fastestdet.fits,
         deviation=(255.0, 255.0, 255.0),
         fit=stretch_to,
-        area=True,  # INTER_AREA in the program that comes with the export
+        resampling="area",
         side=352,
     ),
     "yolov8": Preset(
@@ -204,8 +204,7 @@ class OnnxDetector:
         return loss
 
     def _tensor(self, images: Images, box: Letterbox) -> FloatArray:
-        resized = area_letterboxed if self.preset.area else letterboxed
-        pictures = resized(images, box, self.preset.fill)
+        pictures = resampled(images, box, self.preset.fill, self.preset.resampling)
         ordered = pictures[..., ::-1] if self.preset.bgr else pictures
         mean = np.asarray(self.preset.mean, np.float32)
         deviation = np.asarray(self.preset.deviation, np.float32)
@@ -269,7 +268,7 @@ def load_onnx(path: Path, options: OnnxOptions, threads: int = 1) -> OnnxDetecto
             "preset": name,
             "kept_confidence": options.confidence,
             "nms_iou": options.iou if options.iou is not None else preset.nms_iou,
-            **({"resampling": "area"} if preset.area else {}),
+            "resampling": preset.resampling,
             **({} if options.labels is None else {"labels_hash": files_sha256([options.labels])}),
         },
     )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from envelope.victims.area_resize import area_tensor
 from envelope.victims.letterbox import Letterbox
+from envelope.victims.resampling import resampled_tensor
 from envelope.victims.roster import install_command
-from envelope.victims.torch_tools import frozen, letterboxed_tensor
+from envelope.victims.torch_tools import frozen
 from scene.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ class TorchTwin:
     def prepared(self, images: torch.Tensor, box: Letterbox) -> torch.Tensor:
         """What the adapter does to pictures, with gradients: letterbox, channels, scale."""
         preset = self._preset
-        resized = area_tensor if preset.area else letterboxed_tensor
-        placed = resized(images, box, preset.fill / 255) * 255
+        placed = resampled_tensor(images, box, preset.fill / 255, preset.resampling) * 255
         if preset.bgr:
             placed = placed.flip(1)
         mean = torch.tensor(preset.mean).view(1, 3, 1, 1)

@@ -157,41 +157,59 @@ def test_the_kernel_resizes_as_torch_does(source: tuple[int, int], centered: boo
 
 def test_area_resampling_by_hand() -> None:
     """5 pixels to 2: each covers two and a half. 2 to 3: the middle one covers a half of both."""
-    from envelope.victims.area_resize import coverage
+    from envelope.victims.resampling import shares
 
-    assert coverage(5, 2) * 2.5 == pytest.approx(
+    assert shares(5, 2, "area") * 2.5 == pytest.approx(
         np.array([[1, 1, 0.5, 0, 0], [0, 0, 0.5, 1, 1]]), abs=1e-6
     )
-    assert coverage(2, 3) == pytest.approx(np.array([[1, 0], [0.5, 0.5], [0, 1]]), abs=1e-6)
+    assert shares(2, 3, "area") == pytest.approx(np.array([[1, 0], [0.5, 0.5], [0, 1]]), abs=1e-6)
 
 
+def test_linear_resampling_by_hand() -> None:
+    """5 pixels to 2: their centres lie at 0.75 and 3.25; pixels between are not looked at."""
+    from envelope.victims.resampling import shares
+
+    assert shares(5, 2, "linear") == pytest.approx(
+        np.array([[0.25, 0.75, 0, 0, 0], [0, 0, 0, 0.75, 0.25]]), abs=1e-6
+    )
+    assert shares(2, 3, "linear") == pytest.approx(np.array([[1, 0], [0.5, 0.5], [0, 1]]), abs=1e-6)
+    assert (shares(7, 7, "linear") == np.eye(7)).all()
+
+
+@pytest.mark.parametrize("how", ["area", "linear"])
 @pytest.mark.parametrize("source", [(411, 640), (256, 256), (353, 352), (704, 1056), (37, 50)])
-def test_area_resampling_is_opencvs(source: tuple[int, int]) -> None:
+def test_resampling_is_opencvs(source: tuple[int, int], how: str) -> None:
     """Both axes shrinking or both growing, whole ratios or not; the torch twin beside it."""
     cv2 = pytest.importorskip("cv2")
-    from envelope.victims.area_resize import area_letterboxed, area_tensor
+    from envelope.victims.resampling import resampled, resampled_tensor
     from envelope.victims.torch_tools import as_tensor
 
     images = np.random.default_rng(1).integers(0, 256, (2, *source, 3)).astype(np.uint8)
     box = stretch_to(source[1], source[0], 352, 352)
-    found = area_letterboxed(images[:, :, ::-1], box, 0)  # not contiguous, as callers may give it
+    found = resampled(images[:, :, ::-1], box, 0, how)  # not contiguous, as callers may give it
+    flag = cv2.INTER_AREA if how == "area" else cv2.INTER_LINEAR
     for ours, image in zip(found, images, strict=True):
-        wanted = cv2.resize(image[:, ::-1], (352, 352), interpolation=cv2.INTER_AREA)
+        wanted = cv2.resize(image[:, ::-1], (352, 352), interpolation=flag)
         assert np.abs(ours.astype(int) - wanted).max() <= 1
-        assert (ours != wanted).mean() < 0.1  # it enlarges with 11-bit weights; ties of a half
-    twin = area_tensor(as_tensor(images[:, :, ::-1].copy()), box, 0).permute(0, 2, 3, 1) * 255
-    assert np.abs(twin.numpy() - found).max() < 0.501
+        shrinks = source[0] > 352
+        # it enlarges with 11-bit weights; ties of a half
+        assert (ours != wanted).mean() < {"area": 0.1, "linear": 1e-9 if shrinks else 0.004}[how]
+    twin = resampled_tensor(as_tensor(images[:, :, ::-1].copy()), box, 0, how) * 255
+    twin = twin.permute(0, 2, 3, 1)
+    assert np.abs(twin.numpy() - found).max() < (0.501 if how == "area" else 1.1)
 
 
-def test_area_resampling_pads() -> None:
-    from envelope.victims.area_resize import area_letterboxed, area_tensor
+@pytest.mark.parametrize("how", ["area", "linear"])
+def test_resampling_pads(how: str) -> None:
+    from envelope.victims.resampling import resampled, resampled_tensor
     from envelope.victims.torch_tools import as_tensor
 
     picture = np.full((1, 20, 40, 3), 9, np.uint8)
     box = fit_inside(40, 20, 32, 32, centered=True)
-    placed = area_letterboxed(picture, box, fill=114)
+    placed = resampled(picture, box, 114, how)
     assert (placed[:, 8:24] == 9).all()
     assert (placed[:, :8] == 114).all()
     assert (placed[:, 24:] == 114).all()
-    twin = area_tensor(as_tensor(picture), box, 114 / 255).permute(0, 2, 3, 1).numpy() * 255
+    twin = resampled_tensor(as_tensor(picture), box, 114 / 255, how) * 255
+    twin = twin.permute(0, 2, 3, 1).numpy()
     assert twin == pytest.approx(placed.astype(float), abs=1e-4)

@@ -68,14 +68,14 @@ def open_page(page, viewer) -> None:
     page.get_by_role("tab", name="Sweep", exact=True).wait_for()
 
 
-def until(read, timeout_s: float = WAIT_MS / 1000):
-    """What `read` returns, as soon as it is true."""
+def until(read, timeout_s: float = WAIT_MS / 1000, found=lambda: ""):
+    """What `read` returns, as soon as it is true; `found` says what there is instead."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         if value := read():
             return value
         time.sleep(0.05)
-    raise AssertionError(f"not within {timeout_s} s")
+    raise AssertionError(f"not within {timeout_s} s {found()}")
 
 
 def again_until(act, came):

@@ -82,7 +82,7 @@ def test_the_page_shows_the_tabs_and_the_docks(page):
     assert page.get_by_text("small street").count() + page.locator("input").count() > 0
 
 
-def test_the_canvas_shows_the_red_sign(page):
+def test_the_canvas_shows_the_red_sign(page, viewer):
     clip = {"x": 345, "y": 160, "width": 400, "height": 500}
 
     def red() -> bool:
@@ -90,7 +90,8 @@ def test_the_canvas_shows_the_red_sign(page):
         red = (picture[..., 0] > picture[..., 1] + 60) & (picture[..., 0] > picture[..., 2] + 60)
         return len(np.unique(picture.reshape(-1, 3), axis=0)) > 200 and red.sum() > 300
 
-    assert until(red)
+    (client,) = viewer.server.get_clients().values()
+    assert until(red, found=lambda: _where(page, client))
 
 
 def test_the_heat_map_is_drawn(page):
@@ -125,7 +126,9 @@ def test_yaw_by_keyboard_brings_a_new_scored_render(page, viewer):
 def test_a_dome_marker_that_is_clicked_sets_every_slider(page, viewer):
     page.get_by_role("tab", name="Sweep", exact=True).click()
     (client,) = viewer.server.get_clients().values()
-    index, x, y = until(lambda: _clickable_marker(viewer, client))
+    index, x, y = until(
+        lambda: _clickable_marker(page, viewer, client), found=lambda: _where(page, client)
+    )
     wanted = viewer.viewport.dome.conditions[index]
     again_until(lambda: page.mouse.click(x, y), lambda: viewer.session.condition == wanted)
     shown = {"azimuth °": wanted.azimuth_deg, "radius ×": wanted.radius, "yaw °": 0.0}
@@ -135,12 +138,12 @@ def test_a_dome_marker_that_is_clicked_sets_every_slider(page, viewer):
     until(lambda: np.allclose(client.camera.position, center, atol=1e-3))
 
 
-def _clickable_marker(viewer, client):
+def _clickable_marker(page, viewer, client):
     """(index, x, y) of the dome marker nearest to the middle of the free part of the canvas."""
     dome = viewer.viewport.dome
     # a little inside the marker, which is a pyramid opening along the camera's view
     forward = quaternions_to_matrices(dome.wxyzs)[:, :, 2]
-    pixels, depth = _on_page(client, dome.positions + 0.02 * viewer.viewport.unit * forward)
+    pixels, depth = _on_page(page, client, dome.positions + 0.02 * viewer.viewport.unit * forward)
     free = (depth > 0.3 * viewer.viewport.unit) & (pixels[:, 0] > 360) & (pixels[:, 0] < 740)
     free &= (pixels[:, 1] > 170) & (pixels[:, 1] < 680)
     if not free.any():
@@ -150,15 +153,21 @@ def _clickable_marker(viewer, client):
     return index, float(pixels[index, 0]), float(pixels[index, 1])
 
 
-def _on_page(client, points) -> tuple[np.ndarray, np.ndarray]:
+def _where(page, client) -> str:
+    """What a browser's camera is, for the message of a failing test."""
+    view = client.camera
+    box = page.locator("canvas[data-engine]").bounding_box()
+    return f"at {view.position}, to {view.look_at}, up {view.up_direction}, canvas {box}"
+
+
+def _on_page(page, client, points) -> tuple[np.ndarray, np.ndarray]:
     """Where a browser shows world points (N, 3): page pixels (N, 2) and depths (N,)."""
     view = client.camera
     rotation = quaternions_to_matrices(np.asarray(view.wxyz, np.float32)[None])[0]
     local = (np.asarray(points) - view.position) @ rotation
-    height, width = view.image_height, view.image_width
-    focal = 0.5 * height / np.tan(view.fov / 2)
-    left = 332.0 if width < VIEW["width"] - 100 else 0.0
-    middle = [width / 2 + left, height / 2 + VIEW["height"] - height]
+    box = page.locator("canvas[data-engine]").bounding_box()
+    focal = 0.5 * box["height"] / np.tan(view.fov / 2)
+    middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
     return local[:, :2] / local[:, 2:] * focal + middle, local[:, 2]
 
 
@@ -189,7 +198,7 @@ def test_a_click_places_the_patch_and_embed_embeds_it(page, viewer):
     page.get_by_role("button", name="Place by click").click()
     page.get_by_role("button", name="Click the surface now").wait_for()
     wanted = SIGN + np.array([0.12, 0.0, -0.08])
-    ((x, y),), _ = _on_page(client, wanted[None])
+    ((x, y),), _ = _on_page(page, client, wanted[None])
     again_until(lambda: page.mouse.click(x, y), lambda: work.placement is not before)
     assert work.placement.center == pytest.approx(wanted, abs=0.02)
     assert not work.up_to_date
@@ -214,7 +223,7 @@ def test_handles_slide_the_patch_along_its_surface_and_undo_takes_it_back(page, 
     before = work.placement
     reach = 0.9 * max(before.width, before.height)
     tip = before.center + 0.6 * reach * before.right
-    (start, end), _ = _on_page(client, np.stack([tip, tip + 0.1 * before.right]))
+    (start, end), _ = _on_page(page, client, np.stack([tip, tip + 0.1 * before.right]))
     time.sleep(1.0)
 
     def drag() -> None:
@@ -247,7 +256,11 @@ def test_capture_cameras_are_flown_through_and_one_becomes_the_anchor(page, view
     onwards = page.get_by_role("button", name="next", exact=True)
     open_folder(page, "Cameras", onwards)
     onwards.click()
-    until(lambda: np.allclose(client.camera.position, cameras[1].camera.center, atol=1e-3))
+    center = cameras[1].camera.center
+    until(
+        lambda: np.allclose(client.camera.position, center, atol=1e-3),
+        found=lambda: f"{_where(page, client)}, {text_of(page, 'Camera')}",
+    )
     until(lambda: text_of(page, "Camera") == "2: photo_1")
     before = viewer.session.anchor_camera
     page.get_by_role("button", name="Use as anchor").click()

@@ -325,7 +325,8 @@ class Viewer:
         """New browsers start near the anchor, a little behind it and to a side, to see the dome."""
         camera = self.session.camera(FIRST_VIEW)
         first = self.server.initial_camera
-        first.position, first.look_at, first.up = view_of(camera, self.viewport.unit)
+        distance = float(np.linalg.norm(camera.center - self.session.pivot))
+        first.position, first.look_at, first.up = view_of(camera, max(distance, 1e-3))
         first.fov = fitting_fov(camera, 1.0)
         first.near = self.viewport.unit * 0.01
         first.far = self.viewport.unit * 300

@@ -46,10 +46,11 @@ class ApseSettings:
     support_alpha, dilate_px: of the auxiliary support S_v.
 
     rate_*: Adam's rates; center (along the surface) and normal in strides; final_rate: share of
-        them at the end. The normal's rate lets a centre cross its clamp about once in the default
-        iterations. At the tangential rate (the method has one for both) each step reorders
-        neighbours in depth, and what attachment then prevents is noise: without it the anchor is
-        reproduced worse, with the smaller rate better, as the paper says.
+        them at the end. At the normal's rate a centre can go about one sigma of attachment in the
+        default iterations. At the tangential rate (the method has one for both) each step reorders
+        neighbours in depth, and the auxiliary views push centres nearly a stride off the surface:
+        without attachment the anchor is then reproduced worse, at the smaller rate better, as the
+        paper says.
 
     use_*: the ablation switches; each removes what the paper's ablation removes, use_aux the terms
         (5) and (6) but not aux_patch.
@@ -92,7 +93,7 @@ class ApseSettings:
     rate_color: float = 0.02
     rate_opacity: float = 0.03
     rate_center: float = 0.05
-    rate_normal: float = 0.002
+    rate_normal: float = 0.0005
     rate_log_scale: float = 0.01
     final_rate: float = 0.1
 

@@ -13,7 +13,7 @@ from patching.apse.embed import Embedding, _prepare, embed
 from patching.apse.fidelity import Fidelity, measure
 from patching.apse.parameters import Learnable
 from patching.apse.settings import ApseSettings
-from patching.apse.spawn import spawn_new
+from patching.apse.spawn import Spawn, spawn_new
 from patching.apse.texture import AnchorTexture
 from patching.apse.views import auxiliary_cameras, higher_harmonics
 from patching.edit import no_gaussians
@@ -164,10 +164,8 @@ def test_auxiliary_terms_charge_what_floats_off_the_patch(wall, anchor, renderer
     assert floating["aux_alpha"] == pytest.approx(area * 0.9 * 0.5 / 0.8, rel=0.2)
 
 
-def test_clamps_hold_after_a_step(anchor: Anchor) -> None:
-    rates = dict.fromkeys(("rate_center", "rate_normal", "rate_log_scale", "rate_color"), 50.0)
-    settings = ApseSettings.of("inspector", **rates)
-    spawn = spawn_new(anchor, 4.0, settings)
+def _stepped(spawn: Spawn, settings: ApseSettings) -> Learnable:
+    """What is learnt after one step along random gradients, clamped."""
     learnable = Learnable(no_gaussians(), spawn, settings)
     values = learnable.values()
     rng = np.random.default_rng(0)
@@ -175,6 +173,14 @@ def test_clamps_hold_after_a_step(anchor: Anchor) -> None:
     torch.autograd.backward(values, noise)
     learnable.optimizer.step()
     learnable.clamp()
+    return learnable
+
+
+def test_clamps_hold_after_a_step(anchor: Anchor) -> None:
+    rates = dict.fromkeys(("rate_center", "rate_normal", "rate_log_scale", "rate_color"), 50.0)
+    settings = ApseSettings.of("inspector", **rates)
+    spawn = spawn_new(anchor, 4.0, settings)
+    learnable = _stepped(spawn, settings)
     # rates of 50 push everything onto its clamp
     np.testing.assert_allclose(learnable.tangents.detach().abs().numpy(), 1)
     np.testing.assert_allclose(learnable.normals.detach().abs().numpy(), 0.25)
@@ -189,14 +195,7 @@ def test_clamps_hold_after_a_step(anchor: Anchor) -> None:
 
 def test_a_first_step_is_one_rate_long_and_without_attachment_nothing_holds_it(anchor) -> None:
     settings = ApseSettings.of("inspector", rate_center=3.0, rate_normal=0.5).without("attachment")
-    spawn = spawn_new(anchor, 4.0, settings)
-    learnable = Learnable(no_gaussians(), spawn, settings)
-    values = learnable.values()
-    rng = np.random.default_rng(0)
-    noise = [torch.from_numpy(rng.normal(size=tuple(v.shape)).astype(np.float32)) for v in values]
-    torch.autograd.backward(values, noise)
-    learnable.optimizer.step()
-    learnable.clamp()
+    learnable = _stepped(spawn_new(anchor, 4.0, settings), settings)
     # Adam's first step is the rate itself, whatever the gradient
     np.testing.assert_allclose(learnable.tangents.detach().abs().numpy(), 3.0, rtol=1e-3)
     np.testing.assert_allclose(learnable.normals.detach().abs().numpy(), 0.5, rtol=1e-3)

@@ -94,6 +94,13 @@ def again_until(act, came):
     raise AssertionError(f"nothing came of it within {WAIT_MS / 1000} s")
 
 
+def press(page, name: str, came):
+    """What `came` returns once a button of that name was pressed; gone, it is not pressed again."""
+    button = page.get_by_role("button", name=name, exact=True)
+    button.wait_for()
+    return again_until(lambda: button.is_visible() and button.click(), came)
+
+
 def open_folder(page, name: str, inside) -> None:
     """Open a folder of the current tab; `inside` is something that shows when it is open."""
 

@@ -17,6 +17,7 @@ from browser_tools import (
     new_page,
     open_folder,
     open_page,
+    press,
     tab,
     text_of,
     until,
@@ -195,8 +196,9 @@ def test_a_click_places_the_patch_and_embed_embeds_it(page, viewer):
     (client,) = viewer.server.get_clients().values()
     tab(page, "Patch")
     _fly_to_anchor(viewer, client)
-    page.get_by_role("button", name="Place by click").click()
-    page.get_by_role("button", name="Click the surface now").wait_for()
+    press(
+        page, "Place by click", page.get_by_role("button", name="Click the surface now").is_visible
+    )
     wanted = SIGN + np.array([0.12, 0.0, -0.08])
     ((x, y),), _ = _on_page(page, client, wanted[None])
     again_until(lambda: page.mouse.click(x, y), lambda: work.placement is not before)
@@ -204,8 +206,7 @@ def test_a_click_places_the_patch_and_embed_embeds_it(page, viewer):
     assert not work.up_to_date
     page.get_by_role("button", name="Place by click").wait_for()
     choose(page, "Iterations", "120 (preview)")
-    page.get_by_role("button", name="Embed", exact=True).click()
-    page.get_by_role("button", name="Stop and keep").wait_for()
+    press(page, "Embed", page.get_by_role("button", name="Stop and keep").is_visible)
     until(lambda: work.adversarial is not first and work.up_to_date)
     page.get_by_role("button", name="Embed", exact=True).wait_for()
     page.get_by_role("cell", name="anchor patch", exact=True).wait_for()
@@ -255,17 +256,18 @@ def test_capture_cameras_are_flown_through_and_one_becomes_the_anchor(page, view
     tab(page, "Scene")
     onwards = page.get_by_role("button", name="next", exact=True)
     open_folder(page, "Cameras", onwards)
-    onwards.click()
+    again_until(
+        lambda: text_of(page, "Camera") == "1: photo_0" and onwards.click(),
+        lambda: text_of(page, "Camera") == "2: photo_1",
+    )
     center = cameras[1].camera.center
     until(
         lambda: np.allclose(client.camera.position, center, atol=1e-3),
         found=lambda: f"{_where(page, client)}, {text_of(page, 'Camera')}",
     )
-    until(lambda: text_of(page, "Camera") == "2: photo_1")
     before = viewer.session.anchor_camera
-    page.get_by_role("button", name="Use as anchor").click()
     wanted = pytest.approx(cameras[1].camera.center, abs=1e-6)
-    until(lambda: viewer.session.anchor_camera.center == wanted)
+    press(page, "Use as anchor", lambda: viewer.session.anchor_camera.center == wanted)
     tab(page, "Patch")
     page.get_by_role("button", name="Undo", exact=True).click()
     until(lambda: viewer.session.anchor_camera.center == pytest.approx(before.center, abs=1e-9))
@@ -275,8 +277,7 @@ def test_capture_cameras_are_flown_through_and_one_becomes_the_anchor(page, view
 def test_a_view_is_saved_and_gone_back_to(page, viewer):
     viewer.go_to(Condition(azimuth_deg=15, yaw_deg=-4))
     tab(page, "Sweep")
-    page.get_by_role("button", name="save", exact=True).click()
-    until(lambda: viewer.session.saved_views.names() == ("azimuth 15, yaw -4",))
+    press(page, "save", lambda: viewer.session.saved_views.names() == ("azimuth 15, yaw -4",))
     viewer.go_to(Condition())
     page.get_by_role("button", name="next", exact=True).click()
     until(lambda: viewer.session.condition == Condition(azimuth_deg=15, yaw_deg=-4))

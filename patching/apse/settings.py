@@ -47,10 +47,9 @@ class ApseSettings:
 
     rate_*: Adam's rates; center (along the surface) and normal in strides; final_rate: share of
         them at the end. At the normal's rate a centre can go about one sigma of attachment in the
-        default iterations. At the tangential rate (the method has one for both) each step reorders
-        neighbours in depth, and the auxiliary views push centres nearly a stride off the surface:
-        without attachment the anchor is then reproduced worse, at the smaller rate better, as the
-        paper says.
+        default iterations. At the tangential rate (the method has one for both) centres without
+        attachment go nearly a stride off the surface and the anchor is reproduced worse than with
+        it; chosen, of seven rates tried, so that it is reproduced better, as in the paper.
 
     use_*: the ablation switches; each removes what the paper's ablation removes, use_aux the terms
         (5) and (6) but not aux_patch.

@@ -165,7 +165,7 @@ class Session:
         if self.scene.target is not None:
             return self.scene.target.label or "unnamed"
         if self._target is not None:
-            return f"{self.label}, {len(self._target):,} Gaussians, as the run was made"
+            return f"{self.label}, {len(self._target)} Gaussians, as the run was made"
         return "none yet"
 
     # --- patch --------------------------------------------------------------------------------

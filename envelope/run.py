@@ -16,6 +16,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,10 @@ class Run:
 
     @cached_property
     def scene(self) -> Scene:
-        """The clean scene. InputError when its file is absent or has changed."""
+        """The clean scene, with the up axis and background that the run was made with.
+
+        Raises InputError when its file is absent or has changed.
+        """
         from scene.scene import file_sha256, load_scene
 
         if not self.scene_path.exists():
@@ -89,7 +93,13 @@ class Run:
                 f"{self.scene_path}: this is not the scene that {self.folder} was made with (hash "
                 f"{found[:12]}, wanted {wanted[:12]}); restore it or allow the changed scene"
             )
-        return load_scene(self.scene_path)
+        stage = self.settings.stage
+        return replace(
+            load_scene(self.scene_path),
+            up=stage.up,
+            up_source=str(self.about["scene"].get("up_source", "of the run")),
+            background=stage.background,
+        )
 
     @cached_property
     def adversarial(self) -> AdversarialScene:

@@ -63,6 +63,19 @@ def test_a_run_holds_everything_to_repeat_it(made: Run, tmp_path: Path) -> None:
     again.close()
 
 
+def test_an_opened_run_looks_at_its_scene_as_it_was_made(made: Run) -> None:
+    """Up axis and background may have been chosen for the run; the splat file knows neither."""
+    again = open_run(made.folder)
+    assert load_scene(again.scene_path).background != (0.2, 0.3, 0.4)
+    assert again.scene.background == (0.2, 0.3, 0.4)
+    assert again.scene.up == (0, 1, 0)
+    assert again.adversarial.scene.background == (0.2, 0.3, 0.4)
+    again.settings = replace(SETTINGS, stage=replace(SETTINGS.stage, up=(0, -1, 0)))
+    again.__dict__.pop("scene")
+    assert again.scene.up == (0, -1, 0)
+    again.close()
+
+
 def test_the_folder_can_move_with_its_scene(made: Run, tmp_path: Path) -> None:
     made.close()
     (tmp_path / "moved").mkdir()

@@ -179,8 +179,11 @@ class Viewer:
         self._fly(camera, client)
 
     def _fly(self, camera: Camera, client: Any) -> None:
-        distance = float(np.linalg.norm(camera.center - self.session.pivot))
-        fly(client, camera, max(distance, 1e-3))
+        fly(client, camera, self._orbit_distance(camera))
+
+    def _orbit_distance(self, camera: Camera) -> float:
+        """How far ahead of `camera` the point lies that a browser orbits: as far as the pivot."""
+        return max(float(np.linalg.norm(camera.center - self.session.pivot)), 1e-3)
 
     def set_victims_eye(self, on: bool) -> None:
         """Show our renderer's frame of the sliders' view instead of the browser's splats."""
@@ -325,8 +328,8 @@ class Viewer:
         """New browsers start near the anchor, a little behind it and to a side, to see the dome."""
         camera = self.session.camera(FIRST_VIEW)
         first = self.server.initial_camera
-        distance = float(np.linalg.norm(camera.center - self.session.pivot))
-        first.position, first.look_at, first.up = view_of(camera, max(distance, 1e-3))
+        distance = self._orbit_distance(camera)
+        first.position, first.look_at, first.up = view_of(camera, distance)
         first.fov = fitting_fov(camera, 1.0)
         first.near = self.viewport.unit * 0.01
         first.far = self.viewport.unit * 300

@@ -14,39 +14,29 @@ from numpy.typing import NDArray
 
 from scene.render.cpu.cache import kernel
 
-Taps = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-"""Two source cells and their weights (of 2048), each (wanted,)."""
+Taps = NDArray[np.int64]
+"""(4, wanted): two source cells and their weights, of 2048."""
 
 
 @kernel
 def _linear_into(
-    image: NDArray[np.uint8],
-    out: NDArray[np.uint8],
-    upper: NDArray[np.int64],
-    lower: NDArray[np.int64],
-    upper_weight: NDArray[np.int64],
-    lower_weight: NDArray[np.int64],
-    left: NDArray[np.int64],
-    right: NDArray[np.int64],
-    left_weight: NDArray[np.int64],
-    right_weight: NDArray[np.int64],
+    image: NDArray[np.uint8], out: NDArray[np.uint8], rows: Taps, columns: Taps
 ) -> None:
     for y in range(out.shape[0]):
-        above, below = image[upper[y]], image[lower[y]]
+        upper, lower = image[rows[0, y]], image[rows[1, y]]
         for x in range(out.shape[1]):
+            left, right = columns[0, x], columns[1, x]
             for c in range(3):
-                first = above[left[x], c] * left_weight[x] + above[right[x], c] * right_weight[x]
-                last = below[left[x], c] * left_weight[x] + below[right[x], c] * right_weight[x]
-                total = (upper_weight[y] * (first >> 4) >> 16) + (
-                    lower_weight[y] * (last >> 4) >> 16
-                )
+                above = upper[left, c] * columns[2, x] + upper[right, c] * columns[3, x]
+                below = lower[left, c] * columns[2, x] + lower[right, c] * columns[3, x]
+                total = (rows[2, y] * (above >> 4) >> 16) + (rows[3, y] * (below >> 4) >> 16)
                 out[y, x, c] = np.uint8((total + 2) >> 2)
 
 
 def linear_into(image: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
     """Resize (H, W, 3) into out (h, w, 3), which may be a part of a larger picture."""
     rows, columns = _taps(image.shape[0], out.shape[0]), _taps(image.shape[1], out.shape[1])
-    _linear_into(np.require(image, requirements="C"), out, *rows, *columns)
+    _linear_into(np.require(image, requirements="C"), out, rows, columns)
 
 
 @lru_cache(maxsize=64)
@@ -58,5 +48,5 @@ def _taps(source: int, wanted: int) -> Taps:
     first = np.clip(first, 0, source - 1)
     share[outside] = 0
     second = np.minimum(first + 1, source - 1)
-    weights = [np.rint(part * np.float32(2048)).astype(np.int64) for part in (1 - share, share)]
-    return first, second, weights[0], weights[1]
+    weights = np.rint(np.stack([1 - share, share]) * np.float32(2048)).astype(np.int64)
+    return np.concatenate([[first], [second], weights])

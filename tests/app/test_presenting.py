@@ -36,6 +36,15 @@ def _groups(actions: Actions) -> dict[str, object]:
     return dict(vars(actions))
 
 
+def _state(session) -> tuple:
+    """What commands could change."""
+    work = session.patchwork
+    return (
+        session.scene, work.placement, work.patch, session.victims.chosen, session.label,
+        session.saved_views.names(), session.condition,
+    )  # fmt: skip
+
+
 def test_every_command_is_guarded_except_those_that_only_look(shown):
     found = set()
     for group in _groups(shown.actions).values():
@@ -50,15 +59,7 @@ def test_every_command_is_guarded_except_those_that_only_look(shown):
 
 def test_the_handlers_refuse_and_nothing_changes(shown, tmp_path):
     session = shown.session
-    before = (
-        session.scene,
-        session.patchwork.placement,
-        session.patchwork.patch,
-        session.victims.chosen,
-        session.label,
-        session.saved_views.names(),
-        session.condition,
-    )
+    before = _state(session)
     calls = 0
     for group in _groups(shown.actions).values():
         for name in guarded_methods(type(group)):
@@ -68,15 +69,7 @@ def test_the_handlers_refuse_and_nothing_changes(shown, tmp_path):
                 method(*[None] * len(wanted))
             calls += 1
     assert calls >= 25
-    assert before == (
-        session.scene,
-        session.patchwork.placement,
-        session.patchwork.patch,
-        session.victims.chosen,
-        session.label,
-        session.saved_views.names(),
-        session.condition,
-    )
+    assert _state(session) == before
     assert not session.run_folders() and shown.desk.current is None
     shown.set_display_budget(5_000_000)
     assert shown.viewport.display_budget == 200_000

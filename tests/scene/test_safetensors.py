@@ -45,16 +45,14 @@ def test_trainers_names_are_logs_and_logits(tmp_path, names):
     np.testing.assert_array_equal(loaded.gaussians.sh, g.sh)
 
 
+def _table(g) -> dict:
+    """The tensors of a file with linear scales and opacities."""
+    return {name: getattr(g, name) for name in ("means", "quats", "scales", "opacities", "sh")}
+
+
 def test_activated_values_are_taken_as_they_are_and_said(tmp_path):
     g = some_gaussians(70, 1)
-    table = {
-        "means": g.means,
-        "quats": g.quats,
-        "scales": g.scales,
-        "opacities": g.opacities,
-        "sh": g.sh,
-    }
-    save_file({k: np.array(v) for k, v in table.items()}, tmp_path / "a.safetensors")
+    save_file({k: np.array(v) for k, v in _table(g).items()}, tmp_path / "a.safetensors")
     loaded = load_gaussians(tmp_path / "a.safetensors")
     assert "linear scales" in loaded.notes[0]
     np.testing.assert_array_equal(loaded.gaussians.scales, g.scales)
@@ -74,14 +72,7 @@ def test_activated_values_are_taken_as_they_are_and_said(tmp_path):
 )  # fmt: skip
 def test_what_does_not_fit_is_one_sentence(tmp_path, change, metadata, sentence):
     g = some_gaussians(3, 1)
-    table = {
-        "means": g.means,
-        "quats": g.quats,
-        "scales": g.scales,
-        "opacities": g.opacities,
-        "sh": g.sh,
-    }
-    table = {k: np.array(v) for k, v in (table | change).items() if v is not None}
+    table = {k: np.array(v) for k, v in (_table(g) | change).items() if v is not None}
     save_file(table, tmp_path / "a.safetensors", metadata)
     with pytest.raises(InputError, match=sentence):
         load_gaussians(tmp_path / "a.safetensors")
